@@ -1,0 +1,3 @@
+//! The `hostproof` program: parses arguments and calls the library; no logic of its own.
+
+fn main() {}

@@ -1,0 +1,121 @@
+//! Planted bugs: the mistakes that prove that the simulator and the suite can fail. Owns their ids and what each breaks; must never contain the
+//! mistakes themselves (they sit in the host behind `planted!`).
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A set of active planted bugs; empty in every real host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct BugSet(u64);
+
+impl BugSet {
+    /// No bug.
+    pub const NONE: Self = Self(0);
+
+    /// The set with `bug` added.
+    #[must_use]
+    pub fn with(self, bug: Bug) -> Self {
+        Self(self.0 | 1 << bug as u32)
+    }
+
+    /// Whether `bug` is active.
+    #[must_use]
+    pub fn has(self, bug: Bug) -> bool {
+        self.0 & (1 << bug as u32) != 0
+    }
+
+    /// Whether no bug is active.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The active bugs in order.
+    pub fn iter(self) -> impl Iterator<Item = Bug> {
+        BUGS.iter().map(|plan| plan.bug).filter(move |bug| self.has(*bug))
+    }
+}
+
+/// What is known of one planted bug.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The bug.
+    pub bug: Bug,
+    /// Stable id, as typed after `--bug`.
+    pub id: &'static str,
+    /// The mistake, in one line.
+    pub title: &'static str,
+    /// Name of the invariant that must notice.
+    pub invariant: &'static str,
+    /// Whether a scenario of the suite can see it from outside.
+    pub scenario: bool,
+}
+
+macro_rules! bugs {
+    ($($id:ident $invariant:literal $scenario:literal $title:literal;)*) => {
+        /// Every planted bug. Names follow the mutants of the field's known schedules.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "each variant is documented by its row in BUGS")]
+        pub enum Bug { $($id),* }
+
+        /// The planted bugs in order of their ids.
+        pub const BUGS: &[Plan] = &[$(Plan { bug: Bug::$id, id: stringify!($id), title: $title, invariant: $invariant, scenario: $scenario }),*];
+    };
+}
+
+bugs! {
+    M01 "one-activation" true "a cold resume does not take the child lock";
+    M02 "release-order" true "the residency entry is removed when disposal starts, not when it ends";
+    M04 "authority" true "authority compares session ids, not agent objects";
+    M05 "authority" true "a grandparent may deliver";
+    M06 "authority" true "interrupt does not check lineage";
+    M08 "message-fate" true "interrupt clears the inbox";
+    M09 "message-fate" true "an aborted turn's input is put back into the inbox";
+    M10 "liveness" true "a queue parked by an interrupt starts by itself";
+    M12 "release-order" true "interrupt also stops descendants";
+    M13 "message-fate" false "settlement looks at the status only and forgets accepted work";
+    M14 "liveness" true "a claimed message stays counted as accepted, so the child never settles";
+    M16 "message-fate" false "settlement is decided before the child lock is taken";
+    M17 "notices" true "the notice is sent after ownership was released";
+    M18 "notices" true "two settlement paths both send the notice";
+    M20 "nothing-after-dispose" true "a notice wakes a parent that is closing";
+    M22 "edges" true "the outcome is read from the whole log, not from this epoch";
+    M24 "listing-isolation" true "one damaged child fails the whole listing";
+    M25 "listing-isolation" true "a damaged child is silently omitted";
+    M26 "listing-pure" true "listing repairs a torn child";
+    M28 "log-append-only" true "damage before the tail is cut away as if it were a torn tail";
+    M29 "durable" true "appending goes on behind a torn line";
+    M32 "one-activation" false "an old epoch's clean-up removes the entry of the new one";
+    M33 "rejected-start" true "a drain of one root closes admission everywhere";
+    M34 "nothing-after-dispose" true "a drain does not wait for a start that is in flight";
+    M36 "acceptance" true "the caller's signal still acts after acceptance";
+    M36b "acceptance" true "the caller's signal is ignored before acceptance";
+    M43 "release-order" true "the parent is released before its children";
+    M45 "rejected-start" true "a rejected start keeps its capacity slot";
+    P01 "durable" false "durability is acknowledged before the sync";
+    P02 "message-fate" false "the model is called before the claim is durable";
+    P03 "listing-order" true "children are listed in reverse when their times are equal";
+    P04 "rejected-start" true "a start rejected after creation leaves its log behind";
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(BUGS[*self as usize].id)
+    }
+}
+
+/// No planted bug has that id.
+#[derive(Debug, thiserror::Error)]
+#[error("no planted bug is called `{0}`; `hostproof sim bugs --list` prints them")]
+pub struct UnknownBug(pub String);
+
+impl FromStr for Bug {
+    type Err = UnknownBug;
+
+    fn from_str(text: &str) -> Result<Self, UnknownBug> {
+        BUGS.iter()
+            .find(|plan| plan.id.eq_ignore_ascii_case(text))
+            .map(|plan| plan.bug)
+            .ok_or_else(|| UnknownBug(text.to_owned()))
+    }
+}

@@ -1,0 +1,637 @@
+//! The history: what every door of the product produces and every invariant reads. Owns the vocabulary of plain
+//! facts; must never know who produced them, and never hold text (names are symbols, [`crate::names`]).
+//!
+//! [`Event`] is generic in its identifier type: `Event<Sym>` is `Copy` data inside a process, `Event<String>`
+//! is the same event on the wire.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::refusal::RefusalClass;
+
+/// One event of a history.
+///
+/// Fields that a producer does not know are `None` (or 0 for `span`); each invariant says which it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", bound(deserialize = "I: Deserialize<'de>"))]
+pub struct Event<I> {
+    /// Logical counter of the process: strictly increasing within (process, incarnation).
+    pub lc: u32,
+    /// Which process of the trial or evaluation.
+    #[serde(default)]
+    pub process: u16,
+    /// How often that process was started before.
+    #[serde(default)]
+    pub incarnation: u16,
+    /// Uninterrupted span of execution that the event belongs to; 0 where the producer cannot tell.
+    #[serde(default)]
+    pub span: u32,
+    /// The operation that caused the event, where one did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub op: Option<I>,
+    /// The exact agent object that acted (a handle, not a session id), where one did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub actor: Option<I>,
+    /// How far the event got, where the producer distinguishes it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub phase: Option<Phase>,
+    /// What happened.
+    pub fact: Fact<I>,
+}
+
+/// How far a fact got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Handed over, visible to nobody yet.
+    Enqueued,
+    /// Visible in the process.
+    Published,
+    /// Acknowledged by the storage backend.
+    Durable,
+}
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verb {
+    /// Create a top-level session with its agent.
+    CreateSession,
+    /// Rebuild a top-level agent from its stored log.
+    ResumeSession,
+    /// Dispose an agent by its handle.
+    DisposeSession,
+    /// A person's message to a live agent.
+    Prompt,
+    /// Start a continuable child.
+    Start,
+    /// A message to a known child (or, between adjacent agents, to the parent).
+    Deliver,
+    /// A child's report to its parent (`2026-08-06`).
+    Report,
+    /// Stop the current turn of a child.
+    Interrupt,
+    /// Close and release everything below given agents.
+    DrainDescendants,
+    /// Release selected direct children.
+    DrainChildren,
+    /// Close and release everything.
+    DrainAll,
+    /// List direct children.
+    ListChildren,
+    /// List the whole tree below a session.
+    ListDescendants,
+    /// Change the text of a pending message.
+    QueueEdit,
+    /// Remove a pending message.
+    QueueRemove,
+    /// Move a pending next-turn message to the nearest step.
+    QueueSteer,
+    /// Wait until everything admitted is durable.
+    Flush,
+}
+
+/// By what right an operation acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Authority<I> {
+    /// The acting agent object must be the registry's current entry for its id.
+    Object,
+    /// A durable direct-parent id is compared with the live target.
+    Address {
+        /// The parent session that the caller claims.
+        parent: I,
+    },
+    /// Whoever holds the object may act.
+    Holder,
+}
+
+/// Which of the two lists of an inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum List {
+    /// One message a turn, first in first out.
+    NextTurn,
+    /// All of them at the next boundary, before any next-turn message.
+    NextStep,
+}
+
+/// Who supplied a message. It attributes and never authorises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source<I> {
+    /// A person, or the initial prompt of a start.
+    User,
+    /// An agent: `sender` is its session.
+    Agent {
+        /// Session of the sender.
+        sender: I,
+    },
+    /// A child's report to its parent.
+    Report {
+        /// Session of the child.
+        child: I,
+    },
+    /// The host's own account of how a child's epoch ended.
+    Notice {
+        /// Session of the child that settled.
+        child: I,
+    },
+}
+
+/// Why a pending occurrence ended without being claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiscardCause {
+    /// Its agent was cancelled or torn down without keeping the inbox.
+    Cancelled,
+    /// Removed by queue control.
+    Removed,
+}
+
+/// Why a turn was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CancelCause {
+    /// A person, through the parent's address.
+    User,
+    /// An ancestor, or a teardown above.
+    Parent,
+    /// The agent itself is being disposed.
+    Disposed,
+    /// A policy hook.
+    Hook,
+}
+
+/// Why an Activation closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloseCause {
+    /// It was judged settled.
+    Settled,
+    /// A drain, an unload or the release of its owner.
+    Drained,
+    /// Its start or resume failed before acceptance.
+    RolledBack,
+}
+
+/// How an epoch, a run or a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// Normally.
+    Completed,
+    /// Cancelled.
+    Aborted,
+    /// Model or transport failure.
+    Error,
+    /// Token ceiling.
+    MaxTokens,
+    /// The child declined, or a policy did.
+    Refusal,
+    /// A turn that a crash cut off and that recovery closed.
+    Interrupted,
+    /// Any other word; handled as a failure.
+    Other,
+}
+
+/// Kind of one record of a session log, by its stored type name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum RecordKind {
+    /// Identity of a child.
+    #[serde(rename = "subagent/descriptor")]
+    Descriptor,
+    /// A created child, in the log of its parent.
+    #[serde(rename = "subagent/catalog")]
+    CatalogRow,
+    /// End of what was inherited or reopened.
+    #[serde(rename = "session/end-seed")]
+    EndSeed,
+    /// One change of the inbox.
+    #[serde(rename = "agent/inbox/spliced")]
+    InboxSpliced,
+    /// A turn opened.
+    #[serde(rename = "turn/start")]
+    TurnStart,
+    /// A turn closed.
+    #[serde(rename = "turn/end")]
+    TurnEnd,
+    /// A step opened.
+    #[serde(rename = "step/start")]
+    StepStart,
+    /// A step closed.
+    #[serde(rename = "step/end")]
+    StepEnd,
+    /// A message that the model will see.
+    #[serde(rename = "user/message")]
+    UserMessage,
+    /// What the model answered.
+    #[serde(rename = "assistant/message")]
+    AssistantMessage,
+    /// A tool body was started.
+    #[serde(rename = "tool/call")]
+    ToolCall,
+    /// What a tool answered.
+    #[serde(rename = "tool/result")]
+    ToolResult,
+    /// Any other record.
+    #[serde(other, rename = "other")]
+    Other,
+}
+
+/// How the host's model answered one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Text, and the turn may end.
+    Text,
+    /// Tool calls; another step follows.
+    ToolCalls,
+    /// Cut by the token ceiling.
+    MaxTokens,
+    /// The model declined.
+    Refusal,
+    /// The call failed.
+    Failure,
+    /// The call was cancelled.
+    Cancelled,
+}
+
+/// One row of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Row {
+    /// An identified child.
+    Child,
+    /// Damage that concerns this child alone.
+    Diagnostic {
+        /// Why it could not be identified.
+        reason: Diagnosis,
+    },
+}
+
+/// Why a listing could not identify a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Diagnosis {
+    /// Its stored data is damaged.
+    Corrupt,
+    /// It was written in a form that this host does not know.
+    Unsupported,
+    /// It could not be read this time.
+    Unavailable,
+}
+
+/// What the world did to stored data or to a storage call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StorageFault {
+    /// A write failed, possibly after some of its bytes.
+    Write,
+    /// A sync failed.
+    Sync,
+    /// A read failed.
+    Read,
+    /// Enumeration failed.
+    Enumerate,
+    /// A crash kept only a part of the unsynced bytes.
+    TornTail,
+    /// A crash lost unsynced bytes.
+    LostTail,
+    /// Complete records were damaged from outside.
+    Damage,
+    /// The file was removed from outside.
+    Removed,
+}
+
+/// What happened. `session`, `message`, `agent`, `epoch`, `run` and `op` are names ([`crate::names::Sym`] inside a
+/// process, text on the wire). An *agent* is one object: a later object with the same session is another agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum Fact<I> {
+    /// A process (incarnation) began; what it does not read from storage, it does not know.
+    ProcessStarted,
+    /// A process died; nothing of it goes on.
+    ProcessCrashed,
+    /// A process ended in order: drained, disposed, flushed.
+    ProcessStopped,
+    /// From here on no fault is injected and the schedule is fair.
+    FaultsStopped,
+    /// Nothing can move any more: no task is ready and no deadline is pending.
+    Quiet,
+
+    /// An operation was called; the event's `op` names it, `actor` is the acting agent object.
+    Invoked {
+        /// What is asked.
+        verb: Verb,
+        /// The session that it is about.
+        target: Option<I>,
+        /// By what right.
+        authority: Authority<I>,
+    },
+    /// The operation was accepted or finished.
+    Succeeded {
+        /// The child that a start made known.
+        child: Option<I>,
+        /// The message that was accepted.
+        message: Option<I>,
+    },
+    /// The operation was refused: it must have had no effect.
+    Refused {
+        /// Class of the refusal.
+        class: RefusalClass,
+        /// The host's own code.
+        code: Option<I>,
+    },
+    /// Crash or timeout: nobody knows whether the operation had its effect.
+    Unknown,
+    /// The caller's signal of the event's `op` was raised.
+    Aborted,
+
+    /// A session became live in the session store.
+    SessionEntered {
+        /// The session.
+        session: I,
+    },
+    /// A session left the session store.
+    SessionLeft {
+        /// The session.
+        session: I,
+    },
+    /// An agent object became the registry's entry for its session.
+    AgentEntered {
+        /// Its session.
+        session: I,
+        /// The object.
+        agent: I,
+        /// Durable direct parent, for a child.
+        parent: Option<I>,
+    },
+    /// An agent object left the registry (its disposal finished).
+    AgentLeft {
+        /// Its session.
+        session: I,
+        /// The object.
+        agent: I,
+    },
+    /// Disposal of an agent object began.
+    DisposalOpened {
+        /// Its session.
+        session: I,
+        /// The object.
+        agent: I,
+    },
+    /// An Activation became the residency of its session.
+    ActivationOpened {
+        /// Its session.
+        session: I,
+        /// The Activation (one epoch).
+        epoch: I,
+        /// The agent object that it holds.
+        agent: I,
+    },
+    /// An Activation took hold of a child, or renewed it.
+    Owned {
+        /// Session of the owner (itself resident).
+        owner: I,
+        /// Session of the child.
+        child: I,
+    },
+    /// Ownership of a child was released.
+    Disowned {
+        /// Session of the owner.
+        owner: I,
+        /// Session of the child.
+        child: I,
+    },
+    /// An Activation stopped admitting.
+    ActivationClosing {
+        /// Its session.
+        session: I,
+        /// The Activation.
+        epoch: I,
+        /// Why.
+        cause: CloseCause,
+    },
+    /// An Activation is gone: handle disposed, residency entry removed.
+    ActivationReleased {
+        /// Its session.
+        session: I,
+        /// The Activation.
+        epoch: I,
+    },
+    /// An epoch or run was published.
+    StartEdge {
+        /// Session of the child.
+        session: I,
+        /// Fresh identity of the epoch or run.
+        run: I,
+    },
+    /// An epoch or run ended.
+    EndEdge {
+        /// Session of the child.
+        session: I,
+        /// The identity of its start edge.
+        run: I,
+        /// How it ended.
+        reason: StopReason,
+        /// The last text that it reports as its own.
+        text: Option<I>,
+    },
+
+    /// A message was accepted into an inbox.
+    Inserted {
+        /// The inbox.
+        session: I,
+        /// The message.
+        message: I,
+        /// The list.
+        list: List,
+        /// Whether it wakes an idle agent.
+        waking: bool,
+        /// Who supplied it.
+        source: Source<I>,
+        /// Sequence number of the log record, where known.
+        seq: Option<u32>,
+    },
+    /// A pending message was taken into a turn.
+    Claimed {
+        /// The inbox.
+        session: I,
+        /// The message.
+        message: I,
+        /// The turn that took it.
+        turn: u32,
+        /// Sequence number of the log record, where known.
+        seq: Option<u32>,
+    },
+    /// A pending message ended without being claimed.
+    Discarded {
+        /// The inbox.
+        session: I,
+        /// The message.
+        message: I,
+        /// Why.
+        cause: DiscardCause,
+        /// Sequence number of the log record, where known.
+        seq: Option<u32>,
+    },
+    /// A pending occurrence ended because an edit or a queue steer opened the next one (an `Inserted` follows in the same span).
+    Replaced {
+        /// The inbox.
+        session: I,
+        /// The message whose occurrence ended.
+        message: I,
+        /// Sequence number of the log record, where known.
+        seq: Option<u32>,
+    },
+    /// A pending message was found in a stored log when its agent was rebuilt.
+    Restored {
+        /// The inbox.
+        session: I,
+        /// The message.
+        message: I,
+        /// The list.
+        list: List,
+    },
+
+    /// An agent began or stopped running.
+    StatusChanged {
+        /// Its session.
+        session: I,
+        /// Whether a driver is active.
+        running: bool,
+    },
+    /// A turn opened.
+    TurnStarted {
+        /// Its session.
+        session: I,
+        /// Its number.
+        turn: u32,
+    },
+    /// A turn closed.
+    TurnEnded {
+        /// Its session.
+        session: I,
+        /// Its number.
+        turn: u32,
+        /// How.
+        reason: StopReason,
+    },
+    /// The model was called.
+    ModelAsked {
+        /// The session.
+        session: I,
+        /// The turn.
+        turn: u32,
+        /// The step.
+        step: u32,
+    },
+    /// A message was part of a model request for the first time in this process (one event a message, after its `ModelAsked`).
+    ModelShown {
+        /// The session.
+        session: I,
+        /// The message.
+        message: I,
+    },
+    /// The model call ended.
+    ModelAnswered {
+        /// The session.
+        session: I,
+        /// The turn.
+        turn: u32,
+        /// The step.
+        step: u32,
+        /// How.
+        answer: Answer,
+        /// Its text, if any.
+        text: Option<I>,
+    },
+    /// A turn, or the whole agent, was asked to stop.
+    CancelIssued {
+        /// The session.
+        session: I,
+        /// Why.
+        cause: CancelCause,
+        /// Whether pending messages stay.
+        keeps_inbox: bool,
+    },
+
+    /// A record was appended to a session log, in memory.
+    Appended {
+        /// The log.
+        session: I,
+        /// Its sequence number.
+        seq: u32,
+        /// Its kind.
+        record: RecordKind,
+    },
+    /// The backend acknowledged every record below `end`.
+    Durable {
+        /// The log.
+        session: I,
+        /// One past the last acknowledged sequence number.
+        end: u32,
+    },
+    /// A log was read to rebuild an agent.
+    LogLoaded {
+        /// The log.
+        session: I,
+        /// Records that count (closers included).
+        end: u32,
+    },
+    /// A stored log was changed by recovery: torn bytes cut, closers written.
+    Repaired {
+        /// The log.
+        session: I,
+        /// Records before the closers.
+        kept: u32,
+        /// Closers appended.
+        closers: u32,
+    },
+    /// The stored bytes of a session when somebody looked, as a digest.
+    FileState {
+        /// The log.
+        session: I,
+        /// Digest of its bytes; 0 when absent.
+        digest: u64,
+    },
+    /// A parent's log names a created child.
+    CatalogRow {
+        /// The parent.
+        parent: I,
+        /// The child.
+        child: I,
+    },
+
+    /// One row of the result of the event's `op`.
+    Listed {
+        /// The session whose children were asked for.
+        parent: I,
+        /// Position in the result.
+        index: u32,
+        /// The child.
+        session: I,
+        /// What the row says.
+        row: Row,
+        /// Creation time in milliseconds, where the row carries it or the lister knows it.
+        created_at: Option<u64>,
+    },
+    /// Admission was closed below an agent object.
+    ScopeClosed {
+        /// The agent object.
+        root: I,
+    },
+    /// Admission below an agent object ended with it.
+    ScopeOpened {
+        /// The agent object.
+        root: I,
+    },
+    /// The world made a storage call fail, or changed stored bytes.
+    Fault {
+        /// The log concerned, where it is one.
+        session: Option<I>,
+        /// What.
+        fault: StorageFault,
+    },
+}

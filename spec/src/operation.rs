@@ -1,0 +1,227 @@
+//! Operations as data: what a workload, a scenario or another process asks a host to do. Owns the closed list of
+//! requests; must never say how a host carries one out.
+//!
+//! Agent objects are named by *handle*, a word that the caller chose when it first got the object: authority belongs to
+//! objects, so a caller must be able to act with an old object after a new one took its session id.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::history::{Authority, List, Verb};
+
+/// What a person or an agent says: text only in this slice.
+pub type Content = String;
+
+/// One request to a host. Sessions and messages are named by their ids, agent objects by handle.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "name", content = "args", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Operation {
+    /// Create a top-level session. Binds a handle to its agent.
+    CreateSession {
+        /// The session id to use.
+        session: String,
+    },
+    /// Rebuild a top-level agent from storage. Binds a handle to its agent.
+    ResumeSession {
+        /// The stored session.
+        session: String,
+    },
+    /// Dispose an agent object and its session. Its descendants are not drained by this.
+    DisposeSession {
+        /// The agent object.
+        agent: String,
+    },
+    /// A person's message to a live agent object.
+    Prompt {
+        /// The agent object.
+        agent: String,
+        /// The list that it goes to.
+        list: List,
+        /// Whether it wakes an idle agent. `NextTurn` always does.
+        waking: bool,
+        /// What it says.
+        content: Content,
+    },
+    /// Start a continuable child. The answer has `child` and `message`; the handle, if asked for, is bound to the child's agent object.
+    Start {
+        /// The parent's agent object.
+        parent: String,
+        /// Name of the provider that prepares the child.
+        provider: String,
+        /// Durable label of the child.
+        label: String,
+        /// A reserved id, or none for a fresh one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child: Option<String>,
+        /// The initial prompt.
+        content: Content,
+        /// Absolute delegation-depth cap.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_depth: Option<u32>,
+    },
+    /// Deliver a message to a known child of the sender (or, under adjacent messaging, to its parent).
+    Deliver {
+        /// The sender's agent object.
+        sender: String,
+        /// The receiving session.
+        target: String,
+        /// What it says.
+        content: Content,
+    },
+    /// Report to the direct parent (`2026-08-06`).
+    Report {
+        /// The reporting child's agent object.
+        sender: String,
+        /// Whether the parent is woken (next step), or only shown it (quiet).
+        waking: bool,
+        /// What it says.
+        content: Content,
+    },
+    /// Stop the current turn of a resident child.
+    Interrupt {
+        /// The child.
+        target: String,
+        /// By what right.
+        by: InterruptBy,
+    },
+    /// Close admission below the given agent objects and release everything there.
+    DrainDescendants {
+        /// The agent objects.
+        roots: Vec<String>,
+    },
+    /// Release selected resident direct children of one agent object.
+    DrainChildren {
+        /// The parent's agent object.
+        parent: String,
+        /// The children.
+        children: Vec<String>,
+    },
+    /// Close and release everything, as an unload does.
+    DrainAll,
+    /// List direct children.
+    ListChildren {
+        /// The parent session.
+        parent: String,
+    },
+    /// Change the content of a pending message and keep its id and place.
+    QueueEdit {
+        /// The session whose inbox holds it.
+        target: String,
+        /// The message.
+        message: String,
+        /// The new content.
+        content: Content,
+    },
+    /// Remove a pending message.
+    QueueRemove {
+        /// The session whose inbox holds it.
+        target: String,
+        /// The message.
+        message: String,
+    },
+    /// Move a pending next-turn message to the nearest step of a running agent.
+    QueueSteer {
+        /// The session whose inbox holds it.
+        target: String,
+        /// The message.
+        message: String,
+    },
+    /// Wait until everything admitted to the log of a session is durable.
+    Flush {
+        /// The session.
+        session: String,
+    },
+}
+
+/// By what right an interrupt is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum InterruptBy {
+    /// A person, through the durable direct parent's id.
+    User {
+        /// That id.
+        parent: String,
+    },
+    /// A live ancestor.
+    Ancestor {
+        /// Its agent object.
+        agent: String,
+    },
+}
+
+impl Operation {
+    /// The verb of this operation.
+    #[must_use]
+    pub fn verb(&self) -> Verb {
+        match self {
+            Self::CreateSession { .. } => Verb::CreateSession,
+            Self::ResumeSession { .. } => Verb::ResumeSession,
+            Self::DisposeSession { .. } => Verb::DisposeSession,
+            Self::Prompt { .. } => Verb::Prompt,
+            Self::Start { .. } => Verb::Start,
+            Self::Deliver { .. } => Verb::Deliver,
+            Self::Report { .. } => Verb::Report,
+            Self::Interrupt { .. } => Verb::Interrupt,
+            Self::DrainDescendants { .. } => Verb::DrainDescendants,
+            Self::DrainChildren { .. } => Verb::DrainChildren,
+            Self::DrainAll => Verb::DrainAll,
+            Self::ListChildren { .. } => Verb::ListChildren,
+            Self::QueueEdit { .. } => Verb::QueueEdit,
+            Self::QueueRemove { .. } => Verb::QueueRemove,
+            Self::QueueSteer { .. } => Verb::QueueSteer,
+            Self::Flush { .. } => Verb::Flush,
+        }
+    }
+
+    /// The handle of the acting agent object, where the operation has one.
+    #[must_use]
+    pub fn actor(&self) -> Option<&str> {
+        match self {
+            Self::Start { parent: actor, .. }
+            | Self::DrainChildren { parent: actor, .. }
+            | Self::DisposeSession { agent: actor }
+            | Self::Prompt { agent: actor, .. }
+            | Self::Deliver { sender: actor, .. }
+            | Self::Report { sender: actor, .. }
+            | Self::Interrupt { by: InterruptBy::Ancestor { agent: actor }, .. } => Some(actor),
+            Self::DrainDescendants { roots } => roots.first().map(String::as_str),
+            _ => None,
+        }
+    }
+
+    /// The session that the operation is about, where it names one.
+    #[must_use]
+    pub fn target(&self) -> Option<&str> {
+        match self {
+            Self::CreateSession { session }
+            | Self::ResumeSession { session }
+            | Self::Flush { session }
+            | Self::Deliver { target: session, .. }
+            | Self::Interrupt { target: session, .. }
+            | Self::ListChildren { parent: session }
+            | Self::QueueEdit { target: session, .. }
+            | Self::QueueRemove { target: session, .. }
+            | Self::QueueSteer { target: session, .. } => Some(session),
+            Self::Start { child, .. } => child.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// By what right the operation acts.
+    #[must_use]
+    pub fn authority(&self) -> Authority<&str> {
+        match self {
+            Self::Interrupt { by: InterruptBy::User { parent }, .. } => Authority::Address { parent },
+            Self::QueueEdit { target, .. } | Self::QueueRemove { target, .. } | Self::QueueSteer { target, .. } => {
+                Authority::Address { parent: target }
+            }
+            Self::Start { .. }
+            | Self::Deliver { .. }
+            | Self::Report { .. }
+            | Self::DrainDescendants { .. }
+            | Self::DrainChildren { .. }
+            | Self::Interrupt { .. } => Authority::Object,
+            _ => Authority::Holder,
+        }
+    }
+}

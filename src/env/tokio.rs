@@ -1,0 +1,1 @@
+//! Real files, clock and tasks (to be written).

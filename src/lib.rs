@@ -1,0 +1,4 @@
+//! The reference host. (front page: to be written by the owner of this crate)
+
+pub mod env;
+pub mod session;
