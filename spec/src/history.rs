@@ -4,10 +4,15 @@
 //! [`Event`] is generic in its identifier type: `Event<Sym>` is `Copy` data inside a process, `Event<String>`
 //! is the same event on the wire.
 
+mod map;
+mod render;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::refusal::RefusalClass;
+
+pub use render::render;
 
 /// One event of a history.
 ///
@@ -593,7 +598,9 @@ pub enum Fact<I> {
     FileState {
         /// The log.
         session: I,
-        /// Digest of its bytes; 0 when absent.
+        /// Digest of its bytes; 0 when absent. On the wire 16 hexadecimal digits: a JSON number holds 53 bits.
+        #[serde(with = "hex64")]
+        #[schemars(with = "String", regex(pattern = "^[0-9a-f]{16}$"))]
         digest: u64,
     },
     /// A parent's log names a created child.
@@ -634,4 +641,21 @@ pub enum Fact<I> {
         /// What.
         fault: StorageFault,
     },
+}
+
+/// A 64-bit value as 16 lower-case hexadecimal digits.
+mod hex64 {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{value:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        if text.len() != 16 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(D::Error::custom("a digest has 16 lower-case hexadecimal digits"));
+        }
+        u64::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
 }

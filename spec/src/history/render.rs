@@ -1,0 +1,182 @@
+//! One line of text for one event, for reports and replays. Owns the wording; must never be parsed or compared by a checker.
+
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+
+use super::{Authority, Event, Fact, Row, Source};
+use crate::names::{Names, Sym};
+
+/// One event as one line: counter, process and incarnation, span (where known), operation and acting object (where known), then what happened.
+///
+/// `12 p0.0 s3 start-1 by agent:2: child-a: message m1 inserted at the end of next-turn, waking, from a person`
+#[must_use]
+pub fn render(names: &Names, event: &Event<Sym>) -> String {
+    let mut line = String::with_capacity(96);
+    write_event(&mut line, names, event).expect("writing to a String never fails");
+    line
+}
+
+fn write_event(line: &mut String, names: &Names, event: &Event<Sym>) -> fmt::Result {
+    write!(line, "{} p{}.{}", event.lc, event.process, event.incarnation)?;
+    if event.span != 0 {
+        write!(line, " s{}", event.span)?;
+    }
+    if let Some(op) = event.op {
+        write!(line, " {}", names.text(op))?;
+    }
+    if let Some(actor) = event.actor {
+        write!(line, " by {}", names.text(actor))?;
+    }
+    if let Some(phase) = event.phase {
+        write!(line, " [{}]", word(&phase))?;
+    }
+    line.push_str(": ");
+    write_fact(line, names, &event.fact)
+}
+
+/// The wire word of a unit-like value.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(text)) => text,
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn source(names: &Names, source: Source<Sym>) -> String {
+    match source {
+        Source::User => "a person".to_owned(),
+        Source::Agent { sender } => format!("agent {}", names.text(sender)),
+        Source::Report { child } => format!("a report of {}", names.text(child)),
+        Source::Notice { child } => format!("the notice about {}", names.text(child)),
+    }
+}
+
+fn at(seq: Option<u32>) -> String {
+    seq.map(|seq| format!(" (seq {seq})")).unwrap_or_default()
+}
+
+fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result {
+    let t = |sym: Sym| names.text(sym);
+    match *fact {
+        Fact::ProcessStarted => line.write_str("process started"),
+        Fact::ProcessCrashed => line.write_str("process crashed"),
+        Fact::ProcessStopped => line.write_str("process stopped in order"),
+        Fact::FaultsStopped => line.write_str("no fault from here on, fair schedule"),
+        Fact::Quiet => line.write_str("quiet: nothing can move"),
+        Fact::Invoked { verb, target, authority } => {
+            write!(line, "{} called", word(&verb))?;
+            if let Some(target) = target {
+                write!(line, " on {}", t(target))?;
+            }
+            match authority {
+                Authority::Object => line.write_str(", as object"),
+                Authority::Address { parent } => write!(line, ", by address {}", t(parent)),
+                Authority::Holder => Ok(()),
+            }
+        }
+        Fact::Succeeded { child, message } => {
+            line.write_str("ok")?;
+            if let Some(child) = child {
+                write!(line, ", child {}", t(child))?;
+            }
+            message.map_or(Ok(()), |message| write!(line, ", message {}", t(message)))
+        }
+        Fact::Refused { class, code } => {
+            write!(line, "refused as {}", word(&class))?;
+            code.map_or(Ok(()), |code| write!(line, " ({})", t(code)))
+        }
+        Fact::Unknown => line.write_str("outcome unknown"),
+        Fact::Aborted => line.write_str("the caller's signal was raised"),
+        Fact::SessionEntered { session } => write!(line, "{}: session entered", t(session)),
+        Fact::SessionLeft { session } => write!(line, "{}: session left", t(session)),
+        Fact::AgentEntered { session, agent, parent } => {
+            write!(line, "{}: {} entered the registry", t(session), t(agent))?;
+            parent.map_or(Ok(()), |parent| write!(line, ", child of {}", t(parent)))
+        }
+        Fact::AgentLeft { session, agent } => write!(line, "{}: {} left the registry", t(session), t(agent)),
+        Fact::DisposalOpened { session, agent } => write!(line, "{}: disposal of {} began", t(session), t(agent)),
+        Fact::ActivationOpened { session, epoch, agent } => {
+            write!(line, "{}: activation {} opened with {}", t(session), t(epoch), t(agent))
+        }
+        Fact::Owned { owner, child } => write!(line, "{}: owned by {}", t(child), t(owner)),
+        Fact::Disowned { owner, child } => write!(line, "{}: no longer owned by {}", t(child), t(owner)),
+        Fact::ActivationClosing { session, epoch, cause } => {
+            write!(line, "{}: activation {} stopped admitting ({})", t(session), t(epoch), word(&cause))
+        }
+        Fact::ActivationReleased { session, epoch } => {
+            write!(line, "{}: activation {} released", t(session), t(epoch))
+        }
+        Fact::StartEdge { session, run } => write!(line, "{}: start edge of {}", t(session), t(run)),
+        Fact::EndEdge { session, run, reason, text } => {
+            write!(line, "{}: end edge of {}, {}", t(session), t(run), word(&reason))?;
+            text.map_or(Ok(()), |text| write!(line, ", saying {:?}", t(text)))
+        }
+        Fact::Inserted { session, message, list, waking, source: from, seq } => write!(
+            line,
+            "{}: message {} accepted into {}{}, from {}{}",
+            t(session),
+            t(message),
+            word(&list),
+            if waking { ", waking" } else { "" },
+            source(names, from),
+            at(seq)
+        ),
+        Fact::Claimed { session, message, turn, seq } => {
+            write!(line, "{}: message {} claimed by turn {turn}{}", t(session), t(message), at(seq))
+        }
+        Fact::Discarded { session, message, cause, seq } => {
+            write!(line, "{}: message {} discarded ({}){}", t(session), t(message), word(&cause), at(seq))
+        }
+        Fact::Replaced { session, message, seq } => {
+            write!(line, "{}: message {} replaced{}", t(session), t(message), at(seq))
+        }
+        Fact::Restored { session, message, list } => {
+            write!(line, "{}: message {} found pending in {}", t(session), t(message), word(&list))
+        }
+        Fact::StatusChanged { session, running } => {
+            write!(line, "{}: {}", t(session), if running { "running" } else { "idle" })
+        }
+        Fact::TurnStarted { session, turn } => write!(line, "{}: turn {turn} opened", t(session)),
+        Fact::TurnEnded { session, turn, reason } => {
+            write!(line, "{}: turn {turn} closed, {}", t(session), word(&reason))
+        }
+        Fact::ModelAsked { session, turn, step } => write!(line, "{}: model asked, turn {turn} step {step}", t(session)),
+        Fact::ModelShown { session, message } => write!(line, "{}: model shown message {}", t(session), t(message)),
+        Fact::ModelAnswered { session, turn, step, answer, text } => {
+            write!(line, "{}: model answered turn {turn} step {step}, {}", t(session), word(&answer))?;
+            text.map_or(Ok(()), |text| write!(line, ", saying {:?}", t(text)))
+        }
+        Fact::CancelIssued { session, cause, keeps_inbox } => write!(
+            line,
+            "{}: cancel ({}), the inbox {}",
+            t(session),
+            word(&cause),
+            if keeps_inbox { "stays" } else { "is cleared" }
+        ),
+        Fact::Appended { session, seq, record } => write!(line, "{}: seq {seq} appended, {}", t(session), word(&record)),
+        Fact::Durable { session, end } => write!(line, "{}: durable below seq {end}", t(session)),
+        Fact::LogLoaded { session, end } => write!(line, "{}: log loaded, {end} records", t(session)),
+        Fact::Repaired { session, kept, closers } => {
+            write!(line, "{}: log repaired, {kept} records kept, {closers} closers added", t(session))
+        }
+        Fact::FileState { session, digest: 0 } => write!(line, "{}: no file", t(session)),
+        Fact::FileState { session, digest } => write!(line, "{}: file digest {digest:016x}", t(session)),
+        Fact::CatalogRow { parent, child } => write!(line, "{}: row in the log of {}", t(child), t(parent)),
+        Fact::Listed { parent, index, session, row, created_at } => {
+            write!(line, "{}: row {index} below {}, ", t(session), t(parent))?;
+            match row {
+                Row::Child => line.write_str("child")?,
+                Row::Diagnostic { reason } => write!(line, "diagnostic {}", word(&reason))?,
+            }
+            created_at.map_or(Ok(()), |ms| write!(line, ", created at {ms} ms"))
+        }
+        Fact::ScopeClosed { root } => write!(line, "admission closed below {}", t(root)),
+        Fact::ScopeOpened { root } => write!(line, "admission below {} ended with it", t(root)),
+        Fact::Fault { session, fault } => {
+            write!(line, "storage fault, {}", word(&fault))?;
+            session.map_or(Ok(()), |session| write!(line, ", log of {}", t(session)))
+        }
+    }
+}
