@@ -1,8 +1,21 @@
 //! The suite's wire: JSON-RPC 2.0, one object a line, UTF-8, line feed, at most 16 MiB a line, standard output pure. Owns the shapes of every message in both
 //! directions; must never hold a verdict: a host adds control and observation, the suite judges.
 //!
-//! The suite sends requests; the host answers each and sends notifications. An operation has two phases: the answer to `op` says that its calls were
-//! *started*, all in one uninterrupted span and in the given order; `op/done` says later how each ended.
+//! The suite sends requests; the host answers each and sends notifications. An operation has two phases: the host starts the calls of one `op` request in
+//! one uninterrupted span and in the given order, sends `op/started` for each as it calls it, and answers the request; `op/done` says later how each ended.
+//! The synchronous effects of a call come between its `op/started` and the answer to its request; its `op/done` may come before that answer too.
+//!
+//! Every notification of a host carries `lc`, one logical counter for all of them: it is strictly increasing in a process, and lines are sent in its order.
+//! What was asked and what was answered the suite knows itself, so a host never observes `invoked`, `succeeded`, `refused`, `unknown`, `aborted`, `listed`, `quiet`,
+//! `faults-stopped` or a `process-*` fact.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `initialize` | [`Initialized`] |
+//! | `quiesce` | [`Quiesced`] |
+//! | every other | [`Empty`] |
+//!
+//! A host that does not know a method, or cannot do what a capability promises, answers with an [`RpcError`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,6 +80,12 @@ pub enum HostNote {
     /// Something happened.
     #[serde(rename = "observe")]
     Observe(Event<String>),
+    /// A call begins: sent synchronously, before anything that it causes.
+    #[serde(rename = "op/started")]
+    Started(Started),
+    /// The caller's signal of an operation was raised, by `$/cancel` or by a trigger.
+    #[serde(rename = "op/aborted")]
+    Aborted(Aborted),
     /// An operation ended.
     #[serde(rename = "op/done")]
     Done(Done),
@@ -168,11 +187,37 @@ pub struct Call {
     pub operation: Operation,
 }
 
+/// Parameters of `op/started`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Started {
+    /// Logical counter.
+    pub lc: u32,
+    /// The operation.
+    pub op: String,
+    /// The exact agent object that acts, by the name that observed facts give it, where the operation names a handle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// Span of execution, where the host tells spans apart; else 0.
+    #[serde(default)]
+    pub span: u32,
+}
+
+/// Parameters of `op/aborted`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Aborted {
+    /// Logical counter.
+    pub lc: u32,
+    /// The operation.
+    pub op: String,
+}
+
 /// Parameters of `op/done`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Done {
-    /// Logical counter, in one sequence with the observed events.
+    /// Logical counter.
     pub lc: u32,
     /// The operation.
     pub op: String,
@@ -313,6 +358,8 @@ pub struct HoldArm {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldReached {
+    /// Logical counter.
+    pub lc: u32,
     /// The hold.
     pub hold: String,
     /// The session of the task, where it has one.
