@@ -126,6 +126,10 @@ pub enum Body {
         step: u32,
         /// Id of the call.
         call: Rc<str>,
+        /// Name of the tool.
+        tool: Rc<str>,
+        /// What it is given.
+        input: Rc<str>,
     },
     /// What a tool answered, or that recovery does not know.
     ToolResult {
@@ -135,6 +139,8 @@ pub enum Body {
         step: u32,
         /// Id of the call.
         call: Rc<str>,
+        /// Sequence number of the `ToolCall` record, where one was written.
+        call_seq: Option<u32>,
         /// Id of the message that carries the result.
         id: Sym,
         /// The answer.
