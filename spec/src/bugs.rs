@@ -45,6 +45,8 @@ pub struct Plan {
     pub id: &'static str,
     /// The mistake, in one line.
     pub title: &'static str,
+    /// Id of the requirement that it breaks ([`crate::register`]).
+    pub requirement: &'static str,
     /// Name of the invariant that must notice.
     pub invariant: &'static str,
     /// Whether a scenario of the suite can see it from outside.
@@ -52,50 +54,50 @@ pub struct Plan {
 }
 
 macro_rules! bugs {
-    ($($id:ident $invariant:literal $scenario:literal $title:literal;)*) => {
+    ($($id:ident $requirement:literal $invariant:literal $scenario:literal $title:literal;)*) => {
         /// Every planted bug. Names follow the mutants of the field's known schedules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "each variant is documented by its row in BUGS")]
         pub enum Bug { $($id),* }
 
         /// The planted bugs in order of their ids.
-        pub const BUGS: &[Plan] = &[$(Plan { bug: Bug::$id, id: stringify!($id), title: $title, invariant: $invariant, scenario: $scenario }),*];
+        pub const BUGS: &[Plan] = &[$(Plan { bug: Bug::$id, id: stringify!($id), title: $title, requirement: $requirement, invariant: $invariant, scenario: $scenario }),*];
     };
 }
 
 bugs! {
-    M01 "one-activation" true "a cold resume does not take the child lock";
-    M02 "release-order" true "the residency entry is removed when disposal starts, not when it ends";
-    M04 "authority" true "authority compares session ids, not agent objects";
-    M05 "authority" true "a grandparent may deliver";
-    M06 "authority" true "interrupt does not check lineage";
-    M08 "message-fate" true "interrupt clears the inbox";
-    M09 "message-fate" true "an aborted turn's input is put back into the inbox";
-    M10 "liveness" true "a queue parked by an interrupt starts by itself";
-    M12 "release-order" true "interrupt also stops descendants";
-    M13 "message-fate" false "settlement looks at the status only and forgets accepted work";
-    M14 "liveness" true "a claimed message stays counted as accepted, so the child never settles";
-    M16 "message-fate" false "settlement is decided before the child lock is taken";
-    M17 "notices" true "the notice is sent after ownership was released";
-    M18 "notices" true "two settlement paths both send the notice";
-    M20 "nothing-after-dispose" true "a notice wakes a parent that is closing";
-    M22 "edges" true "the outcome is read from the whole log, not from this epoch";
-    M24 "listing-isolation" true "one damaged child fails the whole listing";
-    M25 "listing-isolation" true "a damaged child is silently omitted";
-    M26 "listing-pure" true "listing repairs a torn child";
-    M28 "log-append-only" true "damage before the tail is cut away as if it were a torn tail";
-    M29 "durable" true "appending goes on behind a torn line";
-    M32 "one-activation" false "an old epoch's clean-up removes the entry of the new one";
-    M33 "rejected-start" true "a drain of one root closes admission everywhere";
-    M34 "nothing-after-dispose" true "a drain does not wait for a start that is in flight";
-    M36 "acceptance" true "the caller's signal still acts after acceptance";
-    M36b "acceptance" true "the caller's signal is ignored before acceptance";
-    M43 "release-order" true "the parent is released before its children";
-    M45 "rejected-start" true "a rejected start keeps its capacity slot";
-    P01 "durable" false "durability is acknowledged before the sync";
-    P02 "message-fate" false "the model is called before the claim is durable";
-    P03 "listing-order" true "children are listed in reverse when their times are equal";
-    P04 "rejected-start" true "a start rejected after creation leaves its log behind";
+    M01 "ACT-01" "one-activation" true "a cold resume does not take the child lock";
+    M02 "SETTLE-08" "release-order" true "the residency entry is removed when disposal starts, not when it ends";
+    M04 "AUTH-02" "authority" true "authority compares session ids, not agent objects";
+    M05 "AUTH-03" "authority" true "a grandparent may deliver";
+    M06 "INT-08" "authority" true "interrupt does not check lineage";
+    M08 "INT-01" "message-fate" true "interrupt clears the inbox";
+    M09 "INBOX-16" "message-fate" true "an aborted turn's input is put back into the inbox";
+    M10 "INT-04" "liveness" true "a queue parked by an interrupt starts by itself";
+    M12 "INT-01" "release-order" true "interrupt also stops descendants";
+    M13 "SETTLE-02" "message-fate" false "settlement looks at the status only and forgets accepted work";
+    M14 "SETTLE-09" "liveness" true "a claimed message stays counted as accepted, so the child never settles";
+    M16 "SETTLE-04" "message-fate" false "settlement is decided before the child lock is taken";
+    M17 "NOTICE-04" "notices" true "the notice is sent after ownership was released";
+    M18 "NOTICE-01" "notices" true "two settlement paths both send the notice";
+    M20 "NOTICE-05" "nothing-after-dispose" true "a notice wakes a parent that is closing";
+    M22 "EDGE-04" "edges" true "the outcome is read from the whole log, not from this epoch";
+    M24 "LIST-03" "listing-isolation" true "one damaged child fails the whole listing";
+    M25 "LIST-01" "listing-isolation" true "a damaged child is silently omitted";
+    M26 "LIST-02" "listing-pure" true "listing repairs a torn child";
+    M28 "TAIL-02" "log-append-only" true "damage before the tail is cut away as if it were a torn tail";
+    M29 "TAIL-07" "durable" true "appending goes on behind a torn line";
+    M32 "ACT-01" "one-activation" false "an old epoch's clean-up removes the entry of the new one";
+    M33 "DRAIN-01" "rejected-start" true "a drain of one root closes admission everywhere";
+    M34 "DRAIN-03" "nothing-after-dispose" true "a drain does not wait for a start that is in flight";
+    M36 "CANCEL-02" "acceptance" true "the caller's signal still acts after acceptance";
+    M36b "CANCEL-01" "acceptance" true "the caller's signal is ignored before acceptance";
+    M43 "DRAIN-05" "release-order" true "the parent is released before its children";
+    M45 "START-05" "rejected-start" true "a rejected start keeps its capacity slot";
+    P01 "DUR-01" "durable" false "durability is acknowledged before the sync";
+    P02 "INBOX-06" "message-fate" false "the model is called before the claim is durable";
+    P03 "LIST-06" "listing-order" true "children are listed in reverse when their times are equal";
+    P04 "START-06" "rejected-start" true "a start rejected after creation leaves its log behind";
 }
 
 impl fmt::Display for Bug {
@@ -117,5 +119,20 @@ impl FromStr for Bug {
             .find(|plan| plan.id.eq_ignore_ascii_case(text))
             .map(|plan| plan.bug)
             .ok_or_else(|| UnknownBug(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_planted_bug_breaks_a_must_of_the_register() {
+        for plan in BUGS {
+            let row = crate::register::requirement(plan.requirement).expect(plan.requirement);
+            assert_eq!(row.strength, crate::register::Strength::Must, "{} breaks {}", plan.id, row.id);
+            assert_eq!(plan.id.parse::<Bug>().expect("its own id"), plan.bug);
+        }
+        assert!(BUGS.len() <= 64, "a BugSet holds 64 bugs");
     }
 }

@@ -6,6 +6,7 @@ pub mod names;
 pub mod operation;
 pub mod points;
 pub mod refusal;
+pub mod register;
 pub mod revision;
 pub mod script;
 pub mod wire;

@@ -1,0 +1,35 @@
+//! Turns and steps.
+
+use super::prelude::*;
+
+pub(super) const ROWS: &[Requirement] = &[
+    row(
+        "TURN-01",
+        Must,
+        ALL,
+        ACTIVATIONS,
+        "An agent never runs two turns at once, and its turn numbers go on by one, over epochs and inherited records too.",
+    ),
+    row(
+        "TURN-02",
+        Should,
+        ALL,
+        P_LOOP,
+        "A turn writes its start, the claims, then for each step its start, what the model is shown, its answer, tool calls and results, and its end, then the end of the turn.",
+    ),
+    row("TURN-03", Should, ALL, P_LOOP, "Waking an idle agent opens the turn and makes the first claim in the span of the send."),
+    row(
+        "TURN-04",
+        Should,
+        ALL,
+        P_LOOP,
+        "A waking message that arrives while a turn is being cancelled goes to next-turn and starts a turn when the cancelled one has ended.",
+    ),
+    row(
+        "TURN-05",
+        Should,
+        ALL,
+        P_LOOP,
+        "The end of a turn says how it ended: completed, cancelled with the first cause, failed, at the token ceiling, refused.",
+    ),
+];
