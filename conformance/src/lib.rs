@@ -1,1 +1,5 @@
-//! placeholder
+//! The conformance suite: scenarios as data, a runner that drives any host over the suite's wire, calibration of what a host claims, and verdicts.
+//!
+//! Owns the judgement of foreign hosts; must never take a host's word for what it can observe itself. A host adds control and observation, the suite judges.
+
+pub mod scenario;

@@ -177,7 +177,8 @@ pub struct Op {
 pub struct Call {
     /// Name of the operation, unique in the case.
     pub op: String,
-    /// Handle to bind to the agent object that results. With `start`, it is bound before the call is done, as soon as the agent is registered.
+    /// Handle to bind to the agent object that results: the new one of `create-session` and `resume-session`, the child's of `start`, the receiver's of
+    /// `deliver`. With `start`, it is bound before the call is done, as soon as the agent is registered. A handle that is bound again names the later object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bind: Option<String>,
     /// Whether the caller's signal is raised before the call begins.
