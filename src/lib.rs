@@ -1,4 +1,5 @@
 //! The reference host. (front page: to be written by the owner of this crate)
 
 pub mod env;
+pub mod persistence;
 pub mod session;

@@ -14,6 +14,7 @@ use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::points::Point;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 
+pub mod select;
 #[cfg(feature = "tokio-env")]
 pub mod tokio;
 
@@ -164,7 +165,7 @@ pub struct DirEntry {
     pub is_dir: bool,
 }
 
-/// Storage as files. Paths are relative to the store's root, separated by `/`. Every call is one operation that can fail, be delayed, or be cut
+/// Storage as files. Paths are relative to the store's root, separated by `/`; the root itself is the empty path. Every call is one operation that can fail, be delayed, or be cut
 /// by a crash: bytes are durable after [`Disk::sync`] of the file returned, names after [`Disk::sync_dir`] of the directory returned.
 pub trait Disk {
     /// The entries of a directory, by name. A missing directory is [`DiskError::NotFound`].

@@ -1,0 +1,38 @@
+//! Waiting for the first of several futures in an order that the environment chooses. Owns nothing; must never draw chance of its own.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
+
+use futures_util::future::poll_fn;
+
+use crate::env::Env;
+
+/// Which of two futures was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// The first.
+    First(A),
+    /// The second.
+    Second(B),
+}
+
+/// The output of whichever future is ready first; the other is dropped. When both could be ready in the same poll, [`Env::choose`] at `site` says which
+/// is asked first: it is drawn once a poll, so a scheduler can have it either way.
+pub async fn select2<A: Future, B: Future>(env: &dyn Env, site: &'static str, a: A, b: B) -> Either<A::Output, B::Output> {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    poll_fn(|context| {
+        if env.choose(site, 2) == 0 {
+            if let Poll::Ready(output) = a.as_mut().poll(context) {
+                return Poll::Ready(Either::First(output));
+            }
+            b.as_mut().poll(context).map(Either::Second)
+        } else {
+            if let Poll::Ready(output) = b.as_mut().poll(context) {
+                return Poll::Ready(Either::Second(output));
+            }
+            a.as_mut().poll(context).map(Either::First)
+        }
+    })
+    .await
+}

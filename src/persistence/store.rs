@@ -1,0 +1,373 @@
+//! The store: where logs are, which there are, what they hold, and their repair. Must never repair without ownership, and never touch a byte when it lists or inspects.
+
+use std::cell::{Cell, RefCell};
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use hostproof_spec::history::Fact;
+use hostproof_spec::names::Sym;
+use hostproof_spec::revision::Rules;
+use hostproof_spec::sometimes;
+use hostproof_spec::wire::{FaultTarget, HoldPoint};
+use rustc_hash::FxHashMap;
+
+use crate::env::{Disk, DiskError, Env};
+use crate::persistence::jsonl::{FORMAT_V0, FORMAT_V4, encode_record};
+use crate::persistence::scan::{Scan, ScanError, closers, scan, scan_header, scan_until_error};
+use crate::persistence::writer::Writer;
+use crate::planted;
+use crate::session::event::{Header, Record};
+
+/// Directory of the sessions that have no working directory: all that this host writes.
+const NO_CWD: &str = "_no-cwd";
+
+/// Where a log is and how much of it is acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct FileEnd {
+    /// Path below the root.
+    pub path: Rc<str>,
+    /// Bytes that count.
+    pub end: u64,
+}
+
+/// The session logs of one host. One per host, shared.
+pub struct Persistence {
+    env: Rc<dyn Env>,
+    rules: &'static Rules,
+    /// Logs that this process loaded or wrote: a writer that goes on with one starts at exactly that end.
+    ends: RefCell<FxHashMap<Sym, FileEnd>>,
+    /// Whether the name of the project directory is durable in the root.
+    project_synced: Cell<bool>,
+}
+
+/// What is stored of one session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Its header.
+    pub header: Rc<Header>,
+    /// Its records: what is in the file, for [`Persistence::inspect`]; with the closers at the end, for [`Persistence::load`].
+    pub records: Vec<Rc<Record>>,
+    /// The closers: what a load would append, for [`Persistence::inspect`]; what this load did append (they end `records`), for [`Persistence::load`].
+    pub closers: Vec<Rc<Record>>,
+}
+
+/// Why stored sessions cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No log has that id.
+    #[error("session `{session}` is not stored")]
+    NotFound {
+        /// The id.
+        session: Rc<str>,
+    },
+    /// The log is damaged; nothing was changed.
+    #[error("{file}, line {line}, byte {byte}: {what}")]
+    Corrupt {
+        /// Path below the root of the store.
+        file: Rc<str>,
+        /// Line, from 1.
+        line: u32,
+        /// Offset of the line's first byte.
+        byte: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The log is well formed, in a form that this host does not read.
+    #[error("{file}, line {line}: {what} is not supported")]
+    Unsupported {
+        /// Path below the root of the store.
+        file: Rc<str>,
+        /// Line, from 1.
+        line: u32,
+        /// What is not known.
+        what: String,
+    },
+    /// Storage failed.
+    #[error(transparent)]
+    Io(#[from] DiskError),
+}
+
+impl Persistence {
+    /// The logs below the disk of `env`, under `rules`.
+    #[must_use]
+    pub fn new(env: Rc<dyn Env>, rules: &'static Rules) -> Rc<Self> {
+        Rc::new(Self { env, rules, ends: RefCell::default(), project_synced: Cell::new(false) })
+    }
+
+    /// The headers of every stored session, sorted by the text of their ids.
+    ///
+    /// Skipped, as no session of this host: stray files, directories without a log, logs whose first line is no readable header or names another session than
+    /// its directory does. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`ReadError::Io`] if the store cannot be enumerated or a log cannot be read.
+    pub async fn list(&self) -> Result<Vec<Header>, ReadError> {
+        if let Some(held) = self.env.hold(HoldPoint::StoreList, None) {
+            held.await.map_err(|_| injected(""))?;
+        }
+        self.env.trip(FaultTarget::StoreList, None).map_err(|_| injected(""))?;
+        let disk = self.env.disk();
+        let names = self.env.names();
+        let mut found: Vec<(Rc<str>, Header)> = Vec::new();
+        for project in directories(&*disk, "").await? {
+            for session in directories(&*disk, &project).await? {
+                for version in [FORMAT_V4, FORMAT_V0] {
+                    let path = format!("{project}/{session}/{}", file_name(version));
+                    let Some(bytes) = read_if_there(&*disk, &path).await? else { continue };
+                    let Ok(header) = scan_header(names, self.rules.log_format, &bytes) else {
+                        sometimes!(self.env, true, "persistence/header-skipped");
+                        continue;
+                    };
+                    let id = names.text(header.id);
+                    if encode_id(&id) == session && header.version == version {
+                        found.push((id, header));
+                    }
+                }
+            }
+        }
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found.dedup_by(|(a, _), (b, _)| a == b);
+        Ok(found.into_iter().map(|(_, header)| header).collect())
+    }
+
+    /// Whether a log with that id is stored, in whatever condition.
+    ///
+    /// # Errors
+    /// [`ReadError::Io`] if storage cannot tell.
+    pub async fn exists(&self, id: Sym) -> Result<bool, ReadError> {
+        Ok(self.locate(id).await?.is_some())
+    }
+
+    /// What is stored of a session and, apart from it, the closers that a load would append. Never writes.
+    ///
+    /// # Errors
+    /// Every [`ReadError`].
+    pub async fn inspect(&self, id: Sym) -> Result<Stored, ReadError> {
+        let (_, _, scan) = self.read(id).await?;
+        let closers = closers(self.env.names(), &scan.records);
+        Ok(stored(scan, closers))
+    }
+
+    /// Reads a session to rebuild it. The caller owns the session id: nobody else may read or write this log meanwhile.
+    ///
+    /// Cuts the torn tail, then appends the closers of an interrupted turn; each step is synced before the next, so a crash in between leaves a log that the
+    /// next load repairs to the same end. When it returns, what it returns is durable. Emits `Repaired` if it changed bytes, then `LogLoaded`.
+    ///
+    /// # Errors
+    /// Every [`ReadError`]. A damaged or unknown log is never changed.
+    pub async fn load(&self, op: Option<Sym>, id: Sym) -> Result<Stored, ReadError> {
+        let (path, bytes, scan) = self.read(id).await?;
+        let disk = self.env.disk();
+        let names = self.env.names();
+        let kept = len_u32(scan.records.len());
+        let mut end = scan.end;
+        let behind = bytes.len() as u64 - scan.end;
+        // M29: what follows goes behind the torn line, and is lost with it.
+        let cut = behind > 0 && !planted!(self.env, M29);
+        if cut {
+            sometimes!(self.env, true, "persistence/torn-tail-cut");
+            disk.truncate(&path, scan.end).await?;
+            disk.sync(&path).await?;
+        } else {
+            end += behind;
+        }
+        let closing = closers(names, &scan.records);
+        if !closing.is_empty() {
+            sometimes!(self.env, true, "persistence/turn-closed-by-recovery");
+            let mut lines = Vec::new();
+            for record in &closing {
+                encode_record(names, scan.header.version, record, &mut lines);
+            }
+            let lines: Rc<[u8]> = lines.into();
+            disk.append(&path, lines.clone()).await?;
+            end += lines.len() as u64;
+        }
+        if !closing.is_empty() || !cut {
+            // The bytes that were read may have been written and never synced: what the rebuilt agent acts on must not be lost under it.
+            disk.sync(&path).await?;
+        }
+        let repaired = cut || !closing.is_empty();
+        let loaded = kept + len_u32(closing.len());
+        self.ends.borrow_mut().insert(id, FileEnd { path, end });
+        let mut stored = stored(scan, closing);
+        stored.records.extend(stored.closers.iter().cloned());
+        if repaired {
+            let closers = len_u32(stored.closers.len());
+            // An observer that throws here cannot undo what is on the disk.
+            let _ = self.env.emit(op, None, Fact::Repaired { session: id, kept, closers });
+        }
+        let _ = self.env.emit(op, None, Fact::Durable { session: id, end: loaded });
+        let _ = self.env.emit(op, None, Fact::LogLoaded { session: id, end: loaded });
+        Ok(stored)
+    }
+
+    /// The writer of a live session, which holds `durable` acknowledged records in an existing file, or none in a file that is yet to be made.
+    ///
+    /// `existing_file` goes with a log that this process loaded ([`Persistence::load`]). The writer is not open: see [`Writer::open`].
+    #[must_use]
+    pub fn writer(self: &Rc<Self>, header: Rc<Header>, durable: u32, existing_file: bool) -> Writer {
+        Writer::new(self.clone(), header, durable, existing_file)
+    }
+
+    pub(crate) fn env(&self) -> &Rc<dyn Env> {
+        &self.env
+    }
+
+    pub(crate) fn end_of(&self, id: Sym) -> Option<FileEnd> {
+        self.ends.borrow().get(&id).cloned()
+    }
+
+    pub(crate) fn set_end(&self, id: Sym, end: FileEnd) {
+        self.ends.borrow_mut().insert(id, end);
+    }
+
+    pub(crate) fn project_synced(&self) -> &Cell<bool> {
+        &self.project_synced
+    }
+
+    async fn read(&self, id: Sym) -> Result<(Rc<str>, Rc<[u8]>, Scan), ReadError> {
+        let Some(path) = self.locate(id).await? else {
+            return Err(ReadError::NotFound { session: self.env.names().text(id) });
+        };
+        if let Some(held) = self.env.hold(HoldPoint::StoreRead, Some(id)) {
+            held.await.map_err(|_| injected(&path))?;
+        }
+        self.env.trip(FaultTarget::StoreRead, Some(id)).map_err(|_| injected(&path))?;
+        let bytes = match self.env.disk().read(&path).await {
+            Ok(bytes) => bytes,
+            Err(DiskError::NotFound { .. }) => return Err(ReadError::NotFound { session: self.env.names().text(id) }),
+            Err(error) => return Err(error.into()),
+        };
+        let scan = self.scan(&path, &bytes)?;
+        if scan.header.id != id {
+            let names = self.env.names();
+            let what = format!("the header names session `{}`, asked for was `{}`", names.text(scan.header.id), names.text(id));
+            return Err(ReadError::Corrupt { file: path, line: 1, byte: 0, what });
+        }
+        sometimes!(self.env, scan.torn > 0, "persistence/torn-tail-read");
+        Ok((path, bytes, scan))
+    }
+
+    fn scan(&self, path: &Rc<str>, bytes: &[u8]) -> Result<Scan, ReadError> {
+        let names = self.env.names();
+        let newest = self.rules.log_format;
+        let result = if planted!(self.env, M28) {
+            // M28: damage and everything behind it counts as torn.
+            scan_until_error(names, newest, bytes).map(|(scan, _)| scan)
+        } else {
+            scan(names, newest, bytes)
+        };
+        result.map_err(|error| match error {
+            ScanError::Damaged { line, byte, what } => ReadError::Corrupt { file: path.clone(), line, byte, what },
+            ScanError::Unsupported { line, what } => ReadError::Unsupported { file: path.clone(), line, what },
+        })
+    }
+
+    /// The path of the log of `id`. Logs of other hosts may lie in the directory of any project.
+    async fn locate(&self, id: Sym) -> Result<Option<Rc<str>>, ReadError> {
+        let known = self.end_of(id).map(|known| known.path);
+        let disk = self.env.disk();
+        if let Some(path) = known
+            && is_there(&*disk, &path).await?
+        {
+            return Ok(Some(path));
+        }
+        let session = encode_id(&self.env.names().text(id));
+        // A log in this host's own place is the one. Only otherwise the other projects are looked through.
+        for version in [FORMAT_V4, FORMAT_V0] {
+            let path = format!("{NO_CWD}/{session}/{}", file_name(version));
+            if is_there(&*disk, &path).await? {
+                return Ok(Some(Rc::from(path)));
+            }
+        }
+        for project in directories(&*disk, "").await? {
+            if project == NO_CWD {
+                continue;
+            }
+            for version in [FORMAT_V4, FORMAT_V0] {
+                let path = format!("{project}/{session}/{}", file_name(version));
+                if is_there(&*disk, &path).await? {
+                    return Ok(Some(Rc::from(path)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn stored(scan: Scan, closers: Vec<Record>) -> Stored {
+    Stored {
+        header: Rc::new(scan.header),
+        records: scan.records.into_iter().map(Rc::new).collect(),
+        closers: closers.into_iter().map(Rc::new).collect(),
+    }
+}
+
+pub(crate) fn len_u32(len: usize) -> u32 {
+    u32::try_from(len).expect("a log has fewer than 2^32 records")
+}
+
+/// An injected failure as the storage failure that it stands for.
+pub(crate) fn injected(path: &str) -> DiskError {
+    DiskError::Io { path: Rc::from(path), message: Rc::from("injected failure") }
+}
+
+async fn is_there(disk: &dyn Disk, path: &str) -> Result<bool, DiskError> {
+    match disk.len(path).await {
+        Ok(_) => Ok(true),
+        Err(DiskError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn read_if_there(disk: &dyn Disk, path: &str) -> Result<Option<Rc<[u8]>>, DiskError> {
+    match disk.read(path).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(DiskError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Names of the directories in `path`, in order; none if it is not there.
+async fn directories(disk: &dyn Disk, path: &str) -> Result<Vec<String>, DiskError> {
+    let entries = match disk.read_dir(path).await {
+        Ok(entries) => entries,
+        Err(DiskError::NotFound { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names: Vec<String> = entries.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// File name of a log of format `version`.
+fn file_name(version: u8) -> &'static str {
+    if version == FORMAT_V0 { "session.jsonl" } else { "session.v4.jsonl" }
+}
+
+/// Directory of the sessions that this host writes.
+#[must_use]
+pub fn project_of(_header: &Header) -> &'static str {
+    NO_CWD
+}
+
+/// Path below the root of the log that this host writes for `header`, whose id is `id`: directory of the session, name of the file.
+pub(crate) fn place(header: &Header, id: &str) -> (String, &'static str) {
+    (format!("{}/{}", project_of(header), encode_id(id)), file_name(header.version))
+}
+
+/// The directory name of a session id: letters, digits, `.`, `_` and `-` stand for themselves, every other UTF-16 unit is `~` and four hexadecimal digits.
+#[must_use]
+pub fn encode_id(id: &str) -> String {
+    let only_dots = id == "." || id == "..";
+    let mut name = String::with_capacity(id.len());
+    for unit in id.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && !only_dots) => {
+                name.push(char::from(byte));
+            }
+            _ => write!(name, "~{unit:04X}").expect("writing to a String cannot fail"),
+        }
+    }
+    if name.is_empty() { "~".to_owned() } else { name }
+}
