@@ -1,1 +1,9 @@
-//! placeholder
+//! The deterministic simulator: one world a thread, in which the reference host runs under chosen schedules, faults and times, and every event is checked. Owns
+//! executor, choices, clock, disk, workloads, trials, recordings and campaigns; must never touch a real clock, file or thread, except in the campaign runner.
+
+pub mod choice;
+pub mod disk;
+pub mod exec;
+pub mod plan;
+pub mod schedule;
+pub mod world;

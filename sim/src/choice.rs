@@ -1,0 +1,317 @@
+//! Choices: where everything but the schedule's next task is decided. Owns the streams, their keys and the log of what was drawn; must never know what a choice
+//! means.
+//!
+//! Every draw answers a small number, and **0 is always the dull answer** (no fault, no delay, the first of several). So a trial is described by its
+//! deviations: a [`Recorded`](Source::Recorded) source answers 0 to everything that it does not list.
+//!
+//! A single draw is a mix of (key of its class, site, entity, occurrence): a draw that is added in one place moves no other. Only scheduling draws come from a
+//! running stream.
+
+use std::cell::{Cell, RefCell};
+
+use arbitrary::Unstructured;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rustc_hash::FxHashMap;
+
+/// What a choice is about. Each class has a key of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Which operations there are, and what the model answers.
+    Workload,
+    /// Which classes of faults, operations and observers a trial has at all.
+    Swarm,
+    /// Storage faults and injected failures.
+    Fault,
+    /// Latency, extra yields, the wall clock.
+    World,
+}
+
+/// A named place that draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Its class.
+    pub class: Class,
+    /// Its name, stable: recordings name it.
+    pub name: &'static str,
+    hash: u64,
+}
+
+impl Site {
+    /// A site.
+    #[must_use]
+    pub const fn new(class: Class, name: &'static str) -> Self {
+        Self { class, name, hash: text_hash(name) }
+    }
+}
+
+/// Stable hash of a text (FNV-1a with a final mix); 0 for the empty text.
+#[must_use]
+pub const fn text_hash(text: &str) -> u64 {
+    let bytes = text.as_bytes();
+    if bytes.is_empty() {
+        return 0;
+    }
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut at = 0;
+    while at < bytes.len() {
+        hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0100_0000_01b3);
+        at += 1;
+    }
+    mix64(hash)
+}
+
+/// A bijective mix of 64 bits (the finaliser of SplitMix64).
+#[must_use]
+pub const fn mix64(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Folds `value` into a running hash.
+#[must_use]
+pub const fn fold(hash: u64, value: u64) -> u64 {
+    mix64(hash.rotate_left(5) ^ value)
+}
+
+/// An answer that was not 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// Where.
+    pub site: &'static str,
+    /// Hash of the entity's text ([`text_hash`]).
+    pub entity: u64,
+    /// How many draws of this site and entity came before.
+    pub occurrence: u32,
+    /// The answer.
+    pub value: u32,
+}
+
+/// Where answers come from.
+#[derive(Clone, Debug, Default)]
+pub enum Source {
+    /// The seed.
+    #[default]
+    Seed,
+    /// A list of deviations; everything else is 0.
+    Recorded(FxHashMap<(u64, u64, u32), u32>),
+    /// Bytes of a fuzzer; when they are used up, everything is 0.
+    Bytes(Vec<u8>),
+}
+
+impl Source {
+    /// A source that repeats deviations: site, entity hash, occurrence, answer.
+    pub fn recorded<'a>(deviations: impl IntoIterator<Item = (&'a str, u64, u32, u32)>) -> Self {
+        Self::Recorded(
+            deviations
+                .into_iter()
+                .map(|(site, entity, occurrence, value)| ((text_hash(site), entity, occurrence), value))
+                .collect(),
+        )
+    }
+}
+
+/// The choices of one trial. Cleared and reused.
+pub struct Chooser {
+    source: RefCell<Source>,
+    keys: Cell<[u64; 4]>,
+    schedule: RefCell<ChaCha8Rng>,
+    occurrences: RefCell<FxHashMap<(u64, u64), u32>>,
+    draws: Cell<u64>,
+    at: Cell<usize>,
+    log: RefCell<Option<Vec<Drawn>>>,
+}
+
+impl Default for Chooser {
+    fn default() -> Self {
+        Self {
+            source: RefCell::default(),
+            keys: Cell::default(),
+            schedule: RefCell::new(ChaCha8Rng::seed_from_u64(0)),
+            occurrences: RefCell::default(),
+            draws: Cell::new(0),
+            at: Cell::new(0),
+            log: RefCell::default(),
+        }
+    }
+}
+
+impl Chooser {
+    /// Begins a trial: derives a key per class from `seed`. With `log`, answers other than 0 are kept for [`Chooser::drawn`].
+    pub fn reset(&self, seed: u64, source: Source, log: bool) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        self.keys.set([rng.next_u64(), rng.next_u64(), rng.next_u64(), rng.next_u64()]);
+        *self.schedule.borrow_mut() = rng;
+        self.occurrences.borrow_mut().clear();
+        self.draws.set(0);
+        self.at.set(0);
+        *self.source.borrow_mut() = source;
+        *self.log.borrow_mut() = log.then(Vec::new);
+    }
+
+    /// How many faults and circumstances were drawn since [`Chooser::reset`]: the same number in a recorded trial.
+    pub fn draws(&self) -> u64 {
+        self.draws.get()
+    }
+
+    /// The answers other than 0 about faults and circumstances, in order; empty without a log.
+    pub fn drawn(&self) -> Vec<Drawn> {
+        self.log.borrow().clone().unwrap_or_default()
+    }
+
+    /// A uniform answer below `n`. Draws nothing when `n <= 1`.
+    pub fn draw(&self, site: Site, entity: u64, n: u32) -> u32 {
+        if n <= 1 {
+            return 0;
+        }
+        self.answer(site, entity, |raw| below(raw, n), n - 1, false)
+    }
+
+    /// 0 with a probability of `1000 - per_mille` in a thousand, else one of `1..=kinds`. Draws nothing when it cannot fire.
+    pub fn chance(&self, site: Site, entity: u64, per_mille: u32, kinds: u32) -> u32 {
+        if per_mille == 0 || kinds == 0 {
+            return 0;
+        }
+        let fires = |raw: u64| if below(raw, 1000) < per_mille { 1 + below(mix64(raw), kinds) } else { 0 };
+        self.answer(site, entity, fires, kinds, true)
+    }
+
+    /// Whether a chance of `per_mille` in a thousand fires.
+    pub fn one_in(&self, site: Site, entity: u64, per_mille: u32) -> bool {
+        self.chance(site, entity, per_mille, 1) == 1
+    }
+
+    /// A scheduling draw below `n`, from the running stream (or the fuzzer's bytes). Recorded trials do not ask.
+    pub fn schedule(&self, n: u32) -> u32 {
+        if n <= 1 {
+            return 0;
+        }
+        match &*self.source.borrow() {
+            Source::Bytes(bytes) => self.from_bytes(bytes, n - 1),
+            _ => below(self.schedule.borrow_mut().next_u64(), n),
+        }
+    }
+
+    fn answer(&self, site: Site, entity: u64, from_raw: impl Fn(u64) -> u32, greatest: u32, rare: bool) -> u32 {
+        // What a trial is made of is drawn before it runs, and is kept as such.
+        let inside = matches!(site.class, Class::Fault | Class::World);
+        self.draws.set(self.draws.get() + u64::from(inside));
+        let occurrence = {
+            let mut all = self.occurrences.borrow_mut();
+            let count = all.entry((site.hash, entity)).or_insert(0);
+            *count += 1;
+            *count - 1
+        };
+        let value = match &*self.source.borrow() {
+            Source::Seed => {
+                let key = self.keys.get()[site.class as usize];
+                from_raw(mix64(
+                    mix64(key ^ site.hash).wrapping_add(entity) ^ u64::from(occurrence).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                ))
+            }
+            Source::Recorded(all) => all.get(&(site.hash, entity, occurrence)).copied().unwrap_or(0).min(greatest),
+            Source::Bytes(bytes) => {
+                // One byte says whether something rare happens at all, so that inputs of zeros are dull.
+                if !rare {
+                    self.from_bytes(bytes, greatest)
+                } else if self.from_bytes(bytes, 255) < 224 {
+                    0
+                } else {
+                    1 + self.from_bytes(bytes, greatest - 1)
+                }
+            }
+        };
+        if value != 0
+            && inside
+            && let Some(log) = &mut *self.log.borrow_mut()
+        {
+            log.push(Drawn { site: site.name, entity, occurrence, value });
+        }
+        value
+    }
+
+    fn from_bytes(&self, bytes: &[u8], greatest: u32) -> u32 {
+        let mut rest = Unstructured::new(&bytes[self.at.get().min(bytes.len())..]);
+        let before = rest.len();
+        let value = rest.int_in_range(0..=greatest).unwrap_or(0);
+        self.at.set(self.at.get() + before - rest.len());
+        value
+    }
+}
+
+/// Maps 64 random bits to a number below `n`, without division.
+fn below(raw: u64, n: u32) -> u32 {
+    (((raw >> 32) * u64::from(n)) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Site = Site::new(Class::Fault, "test/a");
+    const B: Site = Site::new(Class::World, "test/b");
+
+    fn chooser(seed: u64) -> Chooser {
+        let chooser = Chooser::default();
+        chooser.reset(seed, Source::Seed, true);
+        chooser
+    }
+
+    #[test]
+    fn a_draw_added_in_one_place_moves_no_other() {
+        let plain = chooser(7);
+        let disturbed = chooser(7);
+        for turn in 0..50 {
+            if turn % 3 == 0 {
+                disturbed.draw(B, 9, 10);
+                disturbed.draw(A, 2, 10);
+            }
+            assert_eq!(plain.draw(A, 1, 1000), disturbed.draw(A, 1, 1000));
+            assert_eq!(plain.schedule(12), disturbed.schedule(12));
+        }
+        assert!(disturbed.draws() > plain.draws());
+    }
+
+    #[test]
+    fn nothing_is_drawn_where_there_is_no_choice() {
+        let chooser = chooser(1);
+        assert_eq!((chooser.draw(A, 0, 1), chooser.draw(A, 0, 0), chooser.schedule(1), chooser.chance(A, 0, 0, 4)), (0, 0, 0, 0));
+        assert_eq!(chooser.draws(), 0);
+    }
+
+    #[test]
+    fn answers_are_spread_and_chances_have_their_rate() {
+        let chooser = chooser(3);
+        let mut counts = [0_u32; 5];
+        for _ in 0..5000 {
+            counts[chooser.draw(A, 4, 5) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        let hits = (0..10_000).filter(|_| chooser.one_in(B, 0, 50)).count();
+        assert!((400..600).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn a_recorded_source_repeats_the_answers_and_is_dull_elsewhere() {
+        let first = chooser(11);
+        let answers: Vec<u32> = (0..200).map(|turn| first.chance(A, turn % 4, 100, 3)).collect();
+        let drawn = first.drawn();
+        let again = Chooser::default();
+        again.reset(99, Source::recorded(drawn.iter().map(|d| (d.site, d.entity, d.occurrence, d.value))), true);
+        assert_eq!(answers, (0..200).map(|turn| again.chance(A, turn % 4, 100, 3)).collect::<Vec<_>>());
+        assert_eq!(again.drawn(), drawn);
+        assert_eq!(again.draw(B, 0, 1000), 0);
+    }
+
+    #[test]
+    fn kept_fuzzer_inputs_decide_and_then_run_dry() {
+        let chooser = Chooser::default();
+        chooser.reset(0, Source::Bytes(vec![250, 2, 0, 3]), false);
+        assert_eq!(chooser.chance(A, 0, 10, 3), 3, "a high byte lets it fire, the next picks the kind");
+        assert_eq!(chooser.chance(A, 0, 10, 3), 0, "a low byte is dull");
+        assert_eq!(chooser.schedule(4), 3);
+        assert_eq!((chooser.draw(B, 0, 9), chooser.schedule(9), chooser.chance(A, 0, 999, 3)), (0, 0, 0));
+    }
+}

@@ -1,0 +1,569 @@
+//! The simulated disk. Owns files, names and what a crash leaves of them; must never interpret a byte.
+//!
+//! # Fault contract
+//!
+//! What a host may rely on, and what each fault may do:
+//!
+//! * **Bytes** are durable once [`Disk::sync`] of their file returned without an error. A crash keeps the durable content of a file and *any prefix* of what was
+//!   appended since, cut at any byte (*may lose what was not acknowledged*; a cut inside a record *must be recovered*). A truncation that was not synced may be
+//!   undone by a crash.
+//! * **Names** (creations, removals, renames, directories) are durable once [`Disk::sync_dir`] of their directory returned. A crash keeps, per directory, a prefix
+//!   of the changes that were not synced, in their order; a file whose name is lost is lost whole. A rename is one change.
+//! * **A failed append** may have written any prefix of its bytes.
+//! * **A failed sync** may leave the bytes readable and yet drop them from what will ever be written: a later sync does *not* bring them back, and what is appended behind
+//!   them and synced leaves a hole of zero bytes in front of it after a crash. Only writing them again, from the last acknowledged offset, helps.
+//! * **A failed read or enumeration** returns an error and nothing else. An error never stands for absence.
+//! * Completed calls are never undone while the process lives, and damage of durable bytes does not happen by itself.
+//!
+//! Not modelled in this slice: lying syncs, misdirected writes, bit rot, reordering between unsynced bytes of one file.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::{Rc, Weak};
+
+use hostproof::env::{DirEntry, Disk, DiskError, LocalFuture};
+use hostproof_spec::history::StorageFault;
+use hostproof_spec::names::Sym;
+
+use crate::choice::{Class, Site, text_hash};
+use crate::exec::Yield;
+use crate::world::World;
+
+const LATENCY: Site = Site::new(Class::World, "disk/latency");
+const ACKNOWLEDGE: Site = Site::new(Class::World, "disk/acknowledge");
+const CREATE: Site = Site::new(Class::Fault, "disk/create");
+const APPEND: Site = Site::new(Class::Fault, "disk/append");
+const APPEND_PART: Site = Site::new(Class::Fault, "disk/append-part");
+const TRUNCATE: Site = Site::new(Class::Fault, "disk/truncate");
+const SYNC: Site = Site::new(Class::Fault, "disk/sync");
+const SYNC_DIR: Site = Site::new(Class::Fault, "disk/sync-dir");
+const READ: Site = Site::new(Class::Fault, "disk/read");
+const READ_DIR: Site = Site::new(Class::Fault, "disk/read-dir");
+const NAME: Site = Site::new(Class::Fault, "disk/name");
+const CRASH_TAIL: Site = Site::new(Class::Fault, "crash/tail");
+const CRASH_CUT: Site = Site::new(Class::Fault, "crash/cut");
+const CRASH_NAMES: Site = Site::new(Class::Fault, "crash/names");
+
+/// How often things go wrong, in thousandths of the calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DiskRates {
+    /// Calls that take time or at least a yield.
+    pub latency: u32,
+    /// Failing creations, appends, truncations, renames and removals.
+    pub write: u32,
+    /// Failing syncs.
+    pub sync: u32,
+    /// Failing reads.
+    pub read: u32,
+    /// Failing enumerations.
+    pub list: u32,
+    /// Whether a crash may keep parts of what was not synced (else it loses all of it).
+    pub torn: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Dir,
+    File(u32),
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Add { path: Rc<str>, node: Node },
+    Remove { path: Rc<str> },
+    Rename { from: Rc<str>, to: Rc<str> },
+}
+
+impl Change {
+    fn dir(&self) -> &str {
+        match self {
+            Self::Add { path, .. } | Self::Remove { path } | Self::Rename { to: path, .. } => parent(path),
+        }
+    }
+
+    fn apply(&self, names: &mut BTreeMap<Rc<str>, Node>) {
+        match self {
+            Self::Add { path, node } => {
+                names.insert(path.clone(), *node);
+            }
+            Self::Remove { path } => {
+                names.remove(path);
+            }
+            Self::Rename { from, to } => {
+                if let Some(node) = names.remove(from) {
+                    names.insert(to.clone(), node);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct File {
+    /// What a read sees.
+    data: Vec<u8>,
+    /// What was synced last.
+    durable: Vec<u8>,
+    /// Shortest length since then: below it `data` and `durable` agree.
+    kept: usize,
+    /// Readable ranges that no sync will write any more.
+    doomed: Vec<Range<usize>>,
+}
+
+impl File {
+    fn clear(&mut self) {
+        self.data.clear();
+        self.durable.clear();
+        self.kept = 0;
+        self.doomed.clear();
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.data.truncate(len);
+        self.kept = self.kept.min(len);
+        self.doomed.retain_mut(|range| {
+            range.end = range.end.min(len);
+            range.start < range.end
+        });
+    }
+
+    /// Makes `durable` what a crash right after `end` bytes had been written would leave.
+    fn write_back(&mut self, end: usize) {
+        self.durable.truncate(self.kept);
+        self.durable.extend_from_slice(&self.data[self.kept.min(end)..end]);
+        for range in &self.doomed {
+            if range.start >= end {
+                continue;
+            }
+            if range.end >= end {
+                self.durable.truncate(range.start);
+            } else {
+                self.durable[range.clone()].fill(0);
+            }
+        }
+        self.kept = self.data.len();
+    }
+
+    fn is_clean(&self) -> bool {
+        self.kept == self.data.len() && self.durable.len() == self.data.len() && self.doomed.is_empty()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    names: BTreeMap<Rc<str>, Node>,
+    durable: BTreeMap<Rc<str>, Node>,
+    pending: Vec<Change>,
+    files: Vec<File>,
+    used: usize,
+}
+
+impl State {
+    fn file(&self, path: &str) -> Result<u32, DiskError> {
+        match self.names.get(path) {
+            Some(Node::File(file)) => Ok(*file),
+            Some(Node::Dir) => Err(io(path, "is a directory")),
+            None => Err(DiskError::NotFound { path: path.into() }),
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.names);
+        self.pending.push(change);
+    }
+
+    fn has_dir(&self, path: &str) -> bool {
+        path.is_empty() || self.names.get(path) == Some(&Node::Dir)
+    }
+}
+
+/// What a crash did to one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrashEffect {
+    /// Its path.
+    pub path: Rc<str>,
+    /// What happened.
+    pub fault: StorageFault,
+}
+
+/// The disk of one world. Cleared between trials.
+pub struct SimDisk {
+    world: Weak<World>,
+    state: Rc<RefCell<State>>,
+    /// Calls that reached the disk.
+    calls: Cell<u64>,
+    /// Bytes appended.
+    bytes: Cell<u64>,
+}
+
+fn parent(path: &str) -> &str {
+    path.rfind('/').map_or("", |at| &path[..at])
+}
+
+fn io(path: &str, message: &str) -> DiskError {
+    DiskError::Io { path: path.into(), message: message.into() }
+}
+
+/// Name of the session whose log a path is: the file name up to its first dot.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.split('.').next().unwrap_or(name)
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub(crate) fn new(world: Weak<World>) -> Self {
+        Self { world, state: Rc::default(), calls: Cell::new(0), bytes: Cell::new(0) }
+    }
+
+    /// Empties the disk and keeps its buffers.
+    pub fn clear(&self) {
+        let mut state = self.state.borrow_mut();
+        state.names.clear();
+        state.durable.clear();
+        state.pending.clear();
+        let used = state.used;
+        state.files[..used].iter_mut().for_each(File::clear);
+        state.used = 0;
+        self.calls.set(0);
+        self.bytes.set(0);
+    }
+
+    /// Calls and appended bytes since [`SimDisk::clear`].
+    pub fn work(&self) -> (u64, u64) {
+        (self.calls.get(), self.bytes.get())
+    }
+
+    /// Paths of the files that a read would find, in order.
+    pub fn paths(&self) -> Vec<Rc<str>> {
+        let state = self.state.borrow();
+        state.names.iter().filter(|(_, node)| matches!(node, Node::File(_))).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// What a read of `path` would find.
+    pub fn content(&self, path: &str) -> Option<Vec<u8>> {
+        let state = self.state.borrow();
+        state.file(path).ok().map(|file| state.files[file as usize].data.clone())
+    }
+
+    /// Visits every file that a read would find, in order of the paths: path and content.
+    pub fn visit(&self, mut f: impl FnMut(&str, &[u8])) {
+        let state = self.state.borrow();
+        for (path, node) in &state.names {
+            if let Node::File(file) = node {
+                f(path, &state.files[*file as usize].data);
+            }
+        }
+    }
+
+    /// What a crash right now leaves: names first, then the content of each file that still has one. The disk then holds exactly that.
+    pub(crate) fn crash(&self, world: &World) -> Vec<CrashEffect> {
+        let rates = world.rates();
+        let chooser = world.chooser();
+        let mut effects = Vec::new();
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let pending = std::mem::take(&mut state.pending);
+        let mut dirs: Vec<&str> = pending.iter().map(Change::dir).collect();
+        dirs.sort_unstable();
+        dirs.dedup();
+        let mut survivors = state.durable.clone();
+        for dir in dirs {
+            let changes: Vec<&Change> = pending.iter().filter(|change| change.dir() == dir).collect();
+            let options = if rates.torn { u32::try_from(changes.len()).expect("few changes") + 1 } else { 1 };
+            // The dull answer loses all of them.
+            let kept = chooser.draw(CRASH_NAMES, world.entity_of(dir), options) as usize;
+            changes.iter().take(kept).for_each(|change| change.apply(&mut survivors));
+        }
+        // A directory that is lost takes what is in it along.
+        let orphan = |path: &str| {
+            let mut at = parent(path);
+            while !at.is_empty() {
+                if survivors.get(at) != Some(&Node::Dir) {
+                    return true;
+                }
+                at = parent(at);
+            }
+            false
+        };
+        let orphans: Vec<Rc<str>> = survivors.keys().filter(|path| orphan(path)).cloned().collect();
+        orphans.iter().for_each(|path| {
+            survivors.remove(path);
+        });
+        for (path, node) in &state.names {
+            if matches!(node, Node::File(_)) && survivors.get(path) != Some(node) {
+                effects.push(CrashEffect { path: path.clone(), fault: StorageFault::LostTail });
+            }
+        }
+        for (path, node) in &survivors {
+            let Node::File(index) = node else { continue };
+            let file = &mut state.files[*index as usize];
+            if !file.is_clean() {
+                let whole = file.data.len();
+                // 0: nothing of what was not synced; 1: all of it; 2: a part of the appended bytes.
+                let outcome = chooser.draw(CRASH_TAIL, world.entity_of(path), if rates.torn { 3 } else { 1 });
+                let end = match outcome {
+                    1 => Some(whole),
+                    2 => {
+                        let options = u32::try_from(whole - file.kept + 1).expect("files are small");
+                        Some(file.kept + chooser.draw(CRASH_CUT, world.entity_of(path), options) as usize)
+                    }
+                    _ => None,
+                };
+                if let Some(end) = end {
+                    file.write_back(end);
+                }
+                if file.durable != file.data {
+                    let torn = end.is_some_and(|end| end < whole);
+                    let fault = if torn { StorageFault::TornTail } else { StorageFault::LostTail };
+                    effects.push(CrashEffect { path: path.clone(), fault });
+                }
+                file.data.clone_from(&file.durable);
+                file.kept = file.data.len();
+                file.doomed.clear();
+            }
+        }
+        state.names.clone_from(&survivors);
+        state.durable = survivors;
+        effects
+    }
+
+    fn call<T: 'static>(
+        &self,
+        path: &str,
+        act: impl FnOnce(&World, &mut State, &str) -> Result<T, DiskError> + 'static,
+    ) -> LocalFuture<Result<T, DiskError>> {
+        self.calls.set(self.calls.get() + 1);
+        let world = self.world.upgrade().expect("the world outlives its futures");
+        let state = self.state.clone();
+        let path: Rc<str> = path.into();
+        Box::pin(async move {
+            let entity = world.entity_of(&path);
+            let latency = world.rates().latency;
+            // A crash during the wait before leaves no effect, one during the wait behind an effect that nobody was told.
+            match world.chooser().chance(LATENCY, entity, latency, 5) {
+                0 => {}
+                1 | 2 => Yield::once().await,
+                3 => world.sleep_ms(1).await,
+                4 => world.sleep_ms(3).await,
+                _ => world.sleep_ms(20).await,
+            }
+            let result = act(&world, &mut state.borrow_mut(), &path);
+            if result.is_err() {
+                world.flush_faults();
+            }
+            match world.chooser().chance(ACKNOWLEDGE, entity, latency / 2, 3) {
+                0 => {}
+                1 | 2 => Yield::once().await,
+                _ => world.sleep_ms(2).await,
+            }
+            result
+        })
+    }
+}
+
+/// Whether a call fails now; the fault is noted as an event.
+fn fails(world: &World, site: Site, path: &str, per_mille: u32, fault: StorageFault) -> bool {
+    let hit = world.chooser().one_in(site, world.entity_of(path), per_mille);
+    if hit {
+        world.note_fault(session_of(world, path), fault);
+    }
+    hit
+}
+
+/// The session whose log `path` is, if the history has seen it.
+pub(crate) fn session_of(world: &World, path: &str) -> Option<Sym> {
+    hostproof::env::Env::names(world).lookup(stem(path))
+}
+
+impl Disk for SimDisk {
+    fn read_dir(&self, path: &str) -> LocalFuture<Result<Vec<DirEntry>, DiskError>> {
+        self.call(path, |world, state, path| {
+            if fails(world, READ_DIR, path, world.rates().list, StorageFault::Enumerate) {
+                return Err(io(path, "injected enumeration failure"));
+            }
+            if !state.has_dir(path) {
+                return Err(DiskError::NotFound { path: path.into() });
+            }
+            let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+            Ok(state
+                .names
+                .range::<str, _>((std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded))
+                .take_while(|(name, _)| name.starts_with(&prefix))
+                .filter(|(name, _)| !name[prefix.len()..].is_empty() && !name[prefix.len()..].contains('/'))
+                .map(|(name, node)| DirEntry { name: name[prefix.len()..].to_owned(), is_dir: *node == Node::Dir })
+                .collect())
+        })
+    }
+
+    fn read(&self, path: &str) -> LocalFuture<Result<Rc<[u8]>, DiskError>> {
+        self.call(path, |world, state, path| {
+            if fails(world, READ, path, world.rates().read, StorageFault::Read) {
+                return Err(io(path, "injected read failure"));
+            }
+            let file = state.file(path)?;
+            Ok(Rc::from(state.files[file as usize].data.as_slice()))
+        })
+    }
+
+    fn len(&self, path: &str) -> LocalFuture<Result<u64, DiskError>> {
+        self.call(path, |world, state, path| {
+            if fails(world, READ, path, world.rates().read, StorageFault::Read) {
+                return Err(io(path, "injected read failure"));
+            }
+            let file = state.file(path)?;
+            Ok(state.files[file as usize].data.len() as u64)
+        })
+    }
+
+    fn create_dir_all(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
+        self.call(path, |world, state, path| {
+            if fails(world, NAME, path, world.rates().write, StorageFault::Write) {
+                return Err(io(path, "injected failure of a directory creation"));
+            }
+            let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+            for end in ends.filter(|end| *end > 0) {
+                match state.names.get(&path[..end]) {
+                    Some(Node::Dir) => {}
+                    Some(Node::File(_)) => return Err(io(path, "is a file")),
+                    None => state.change(Change::Add { path: path[..end].into(), node: Node::Dir }),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn create_new(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
+        self.call(path, |world, state, path| {
+            if state.names.contains_key(path) {
+                return Err(DiskError::Exists { path: path.into() });
+            }
+            if !state.has_dir(parent(path)) {
+                return Err(DiskError::NotFound { path: parent(path).into() });
+            }
+            // 1: it fails without an effect; 2: it fails, and the file is there.
+            let fault = world.chooser().chance(CREATE, world.entity_of(path), world.rates().write, 2);
+            if fault != 1 {
+                let index = state.used;
+                state.used += 1;
+                if index == state.files.len() {
+                    state.files.push(File::default());
+                }
+                let node = Node::File(u32::try_from(index).expect("few files"));
+                state.change(Change::Add { path: path.into(), node });
+            }
+            if fault == 0 {
+                return Ok(());
+            }
+            world.note_fault(session_of(world, path), StorageFault::Write);
+            Err(io(path, "injected failure of a creation"))
+        })
+    }
+
+    fn append(&self, path: &str, bytes: Rc<[u8]>) -> LocalFuture<Result<(), DiskError>> {
+        self.bytes.set(self.bytes.get() + bytes.len() as u64);
+        self.call(path, move |world, state, path| {
+            let file = state.file(path)?;
+            let data = &mut state.files[file as usize].data;
+            if fails(world, APPEND, path, world.rates().write, StorageFault::Write) {
+                let options = u32::try_from(bytes.len()).expect("batches are small").saturating_add(1);
+                let part = world.chooser().draw(APPEND_PART, world.entity_of(path), options) as usize;
+                data.extend_from_slice(&bytes[..part]);
+                return Err(io(path, "injected write failure"));
+            }
+            data.extend_from_slice(&bytes);
+            Ok(())
+        })
+    }
+
+    fn truncate(&self, path: &str, len: u64) -> LocalFuture<Result<(), DiskError>> {
+        self.call(path, move |world, state, path| {
+            let file = state.file(path)?;
+            if fails(world, TRUNCATE, path, world.rates().write, StorageFault::Write) {
+                return Err(io(path, "injected failure of a truncation"));
+            }
+            let file = &mut state.files[file as usize];
+            let len = usize::try_from(len).expect("files are small");
+            if len > file.data.len() {
+                return Err(io(path, "truncation beyond the end"));
+            }
+            file.truncate(len);
+            Ok(())
+        })
+    }
+
+    fn sync(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
+        self.call(path, |world, state, path| {
+            let file = state.file(path)?;
+            let file = &mut state.files[file as usize];
+            // 1: the bytes stay dirty; 2: they are dropped from what will be written.
+            let fault = world.chooser().chance(SYNC, world.entity_of(path), world.rates().sync, 2);
+            if fault == 0 {
+                file.write_back(file.data.len());
+                return Ok(());
+            }
+            if fault == 2 && file.kept < file.data.len() {
+                file.doomed.push(file.kept..file.data.len());
+            }
+            world.note_fault(session_of(world, path), StorageFault::Sync);
+            Err(io(path, "injected sync failure"))
+        })
+    }
+
+    fn sync_dir(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
+        self.call(path, |world, state, path| {
+            if !state.has_dir(path) {
+                return Err(DiskError::NotFound { path: path.into() });
+            }
+            if fails(world, SYNC_DIR, path, world.rates().sync, StorageFault::Sync) {
+                return Err(io(path, "injected failure of a directory sync"));
+            }
+            let State { durable, pending, .. } = state;
+            pending.retain(|change| {
+                let synced = change.dir() == path;
+                if synced {
+                    change.apply(durable);
+                }
+                !synced
+            });
+            Ok(())
+        })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> LocalFuture<Result<(), DiskError>> {
+        let to: Rc<str> = to.into();
+        self.call(from, move |world, state, from| {
+            state.file(from)?;
+            if fails(world, NAME, from, world.rates().write, StorageFault::Write) {
+                return Err(io(from, "injected failure of a rename"));
+            }
+            state.change(Change::Rename { from: from.into(), to });
+            Ok(())
+        })
+    }
+
+    fn remove(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
+        self.call(path, |world, state, path| {
+            state.file(path)?;
+            if fails(world, NAME, path, world.rates().write, StorageFault::Write) {
+                return Err(io(path, "injected failure of a removal"));
+            }
+            state.change(Change::Remove { path: path.into() });
+            Ok(())
+        })
+    }
+}
+
+/// Digest of the bytes of a file; never 0.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> u64 {
+    let mut hash = text_hash("file");
+    for chunk in bytes.chunks(8) {
+        let mut word = [0_u8; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = crate::choice::fold(hash, u64::from_le_bytes(word));
+    }
+    crate::choice::fold(hash, bytes.len() as u64).max(1)
+}

@@ -1,0 +1,797 @@
+//! The world of one trial: executor, clock, choices, disk, history and what a host sees of them ([`Env`]). Owns all state of a simulation; must never decide
+//! anything that a scheduler or a [`Chooser`] does not answer, and never touch a real clock, file or thread.
+//!
+//! A world is made once per thread and cleared between trials.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::future::Future;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use hostproof::env::{
+    Deadline, Disk, Env, IdKind, Injected, LocalFuture, Model, ModelAnswer, ModelRequest, Settings, TaskLabel, Thrown,
+};
+use hostproof_spec::bugs::BugSet;
+use hostproof_spec::history::{Answer, Event, Fact, StorageFault};
+use hostproof_spec::names::{Names, Sym};
+use hostproof_spec::points::Point;
+use hostproof_spec::wire::{FaultTarget, HoldPoint};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, text_hash};
+use crate::disk::{CrashEffect, DiskRates, SimDisk, session_of};
+use crate::exec::{Executor, Group, Polled, ROOT, TaskRef, Yield};
+use crate::plan::Plan;
+use crate::schedule::{Schedulers, Strategy};
+
+const EARLY: Site = Site::new(Class::World, "clock/early");
+const WALL: Site = Site::new(Class::World, "clock/wall");
+const WALL_STEP: Site = Site::new(Class::World, "clock/wall-step");
+const POSTPONE: Site = Site::new(Class::World, "task/postpone");
+const HOLD: Site = Site::new(Class::World, "hold");
+const MODEL: Site = Site::new(Class::World, "model/latency");
+const PREPARE: Site = Site::new(Class::Fault, "trip/prepare");
+const CREATE: Site = Site::new(Class::Fault, "trip/create");
+const INSERT: Site = Site::new(Class::Fault, "trip/insert");
+
+/// Where the wall clock of a trial begins, in milliseconds since the epoch.
+pub const WALL_START: u64 = 1_767_225_600_000;
+
+/// One scheduling decision that was not the default order's.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Decision {
+    /// Which tick.
+    pub tick: u32,
+    /// Path of the picked task.
+    pub task: String,
+    /// Its role, and the session that it works for.
+    pub label: String,
+    /// How many tasks were ready.
+    pub candidates: u32,
+    /// Position of the picked one, oldest first; never 0.
+    pub index: u32,
+}
+
+/// Who picks tasks.
+#[derive(Debug, Default)]
+enum Picker {
+    #[default]
+    Default,
+    Strategy(Strategy),
+    Recorded(FxHashMap<u32, u32>),
+}
+
+/// What one tick did.
+#[derive(Debug)]
+pub enum Tick {
+    /// A task was polled.
+    Ran,
+    /// The clock jumped to the next deadline.
+    Jumped,
+    /// No task is ready and no deadline is pending.
+    Idle,
+    /// A task panicked with this text.
+    Panicked(String),
+}
+
+/// What a recording trial keeps beside the history.
+#[derive(Default)]
+struct Keep {
+    hashes: Vec<u64>,
+    decisions: Vec<Decision>,
+    entities: BTreeMap<u64, String>,
+    /// Node that was running at each event.
+    causes: Vec<u32>,
+    warnings: Vec<String>,
+}
+
+#[derive(Default)]
+struct Timers {
+    heap: BinaryHeap<Reverse<(u64, u32)>>,
+    wakers: FxHashMap<u32, Waker>,
+    next: u32,
+}
+
+impl Timers {
+    /// The nearest deadline that somebody still waits for.
+    fn nearest(&mut self) -> Option<u64> {
+        while let Some(Reverse((deadline, id))) = self.heap.peek() {
+            if self.wakers.contains_key(id) {
+                return Some(*deadline);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+}
+
+/// Something that is told every event, synchronously.
+pub trait Observer {
+    /// An event happened. It may call any operation of the host.
+    ///
+    /// # Errors
+    /// [`Thrown`] to throw into the place that emitted.
+    fn observe(&self, world: &World, event: &Event<Sym>) -> Result<(), Thrown>;
+}
+
+/// The world of one trial.
+pub struct World {
+    me: Weak<World>,
+    exec: Executor,
+    chooser: Chooser,
+    schedulers: RefCell<Schedulers>,
+    picker: RefCell<Picker>,
+    disk: Rc<SimDisk>,
+    model: RefCell<Option<Rc<dyn Model>>>,
+    names: Names,
+    plan: Cell<Plan>,
+    settings: RefCell<Settings>,
+    bugs: Cell<BugSet>,
+    now: Cell<u64>,
+    wall_back: Cell<u64>,
+    last_wall: Cell<u64>,
+    timers: RefCell<Timers>,
+    incarnation: Cell<u16>,
+    lc: Cell<u32>,
+    span: Cell<u32>,
+    ticks: Cell<u32>,
+    hash: Cell<u64>,
+    events_hash: Cell<u64>,
+    shape_hash: Cell<u64>,
+    ids: Cell<[u32; 3]>,
+    history: RefCell<Vec<Event<Sym>>>,
+    entities: RefCell<Vec<u64>>,
+    observer: RefCell<Option<Rc<dyn Observer>>>,
+    listening: Cell<bool>,
+    faults: RefCell<Vec<(Option<Sym>, StorageFault)>>,
+    injected: Cell<[u32; 3]>,
+    dying: Cell<bool>,
+    points: RefCell<FxHashMap<usize, (&'static Point, u64)>>,
+    warnings: Cell<u32>,
+    keep: RefCell<Option<Keep>>,
+}
+
+impl World {
+    /// A fresh world. Use it for many trials.
+    #[must_use]
+    pub fn new() -> Rc<Self> {
+        Rc::new_cyclic(|me: &Weak<World>| Self {
+            me: me.clone(),
+            exec: Executor::default(),
+            chooser: Chooser::default(),
+            schedulers: RefCell::default(),
+            picker: RefCell::default(),
+            disk: Rc::new(SimDisk::new(me.clone())),
+            model: RefCell::default(),
+            names: Names::new(),
+            plan: Cell::default(),
+            settings: RefCell::default(),
+            bugs: Cell::default(),
+            now: Cell::new(0),
+            wall_back: Cell::new(0),
+            last_wall: Cell::new(0),
+            timers: RefCell::default(),
+            incarnation: Cell::new(0),
+            lc: Cell::new(0),
+            span: Cell::new(0),
+            ticks: Cell::new(0),
+            hash: Cell::new(0),
+            events_hash: Cell::new(0),
+            shape_hash: Cell::new(0),
+            ids: Cell::default(),
+            history: RefCell::default(),
+            entities: RefCell::default(),
+            observer: RefCell::default(),
+            listening: Cell::new(false),
+            faults: RefCell::default(),
+            injected: Cell::default(),
+            dying: Cell::new(false),
+            points: RefCell::default(),
+            warnings: Cell::new(0),
+            keep: RefCell::default(),
+        })
+    }
+
+    /// Begins a trial: everything of the last one is gone, buffers stay. `keep` records hashes, decisions and causes.
+    pub fn begin(&self, seed: u64, source: Source, keep: bool) {
+        self.dying.set(true);
+        *self.observer.borrow_mut() = None;
+        self.exec.clear();
+        *self.model.borrow_mut() = None;
+        self.disk.clear();
+        self.names.clear();
+        self.chooser.reset(seed, source, keep);
+        *self.picker.borrow_mut() = Picker::Default;
+        self.plan.set(Plan::default());
+        self.bugs.set(BugSet::NONE);
+        self.now.set(0);
+        self.wall_back.set(0);
+        self.last_wall.set(WALL_START);
+        {
+            let mut timers = self.timers.borrow_mut();
+            timers.heap.clear();
+            timers.wakers.clear();
+            timers.next = 0;
+        }
+        self.incarnation.set(0);
+        self.lc.set(0);
+        self.span.set(0);
+        self.ticks.set(0);
+        self.hash.set(0);
+        self.events_hash.set(0);
+        self.shape_hash.set(0);
+        self.ids.set([0; 3]);
+        self.history.borrow_mut().clear();
+        self.entities.borrow_mut().clear();
+        self.listening.set(false);
+        self.faults.borrow_mut().clear();
+        self.injected.set([0; 3]);
+        self.warnings.set(0);
+        *self.keep.borrow_mut() = keep.then(Keep::default);
+        self.dying.set(false);
+    }
+
+    /// Sets what the trial has switched on. With `strategy: fifo` no scheduling draw is made.
+    pub fn set_plan(&self, plan: Plan, bugs: BugSet, max_active: u32) {
+        self.plan.set(plan);
+        self.bugs.set(bugs);
+        *self.settings.borrow_mut() = Settings { max_active, max_depth: None, write_delay_ms: u64::from(plan.write_delay_ms) };
+        self.schedulers.borrow_mut().begin(plan.strategy, &self.chooser);
+        *self.picker.borrow_mut() = Picker::Strategy(plan.strategy);
+    }
+
+    /// Lets recorded deviations pick instead of a scheduler.
+    pub fn follow(&self, decisions: impl IntoIterator<Item = (u32, u32)>) {
+        *self.picker.borrow_mut() = Picker::Recorded(decisions.into_iter().collect());
+    }
+
+    /// From here on nothing fails, nothing waits longer than it must, and the schedule is first in, first out.
+    pub fn calm(&self) {
+        let plan = self.plan.get();
+        self.plan.set(Plan { strategy: Strategy::Fifo, write_delay_ms: plan.write_delay_ms, ..Plan::default() });
+        *self.picker.borrow_mut() = Picker::Default;
+    }
+
+    /// Sets the model of the host.
+    pub fn set_model(&self, inner: Rc<dyn Model>) {
+        let world = self.me.clone();
+        *self.model.borrow_mut() = Some(Rc::new(SimModel { inner, world }));
+    }
+
+    /// Sets who is told every event.
+    pub fn set_observer(&self, observer: Rc<dyn Observer>) {
+        *self.observer.borrow_mut() = Some(observer);
+        self.listening.set(true);
+    }
+
+    /// The choices.
+    pub fn chooser(&self) -> &Chooser {
+        &self.chooser
+    }
+
+    /// The tasks.
+    pub fn exec(&self) -> &Executor {
+        &self.exec
+    }
+
+    /// The disk.
+    pub fn storage(&self) -> &SimDisk {
+        &self.disk
+    }
+
+    pub(crate) fn rates(&self) -> DiskRates {
+        self.plan.get().disk
+    }
+
+    /// The plan of the trial.
+    pub fn plan(&self) -> Plan {
+        self.plan.get()
+    }
+
+    /// Ticks so far.
+    pub fn ticks(&self) -> u32 {
+        self.ticks.get()
+    }
+
+    /// Milliseconds of the deadline clock.
+    pub fn now_ms(&self) -> u64 {
+        self.now.get()
+    }
+
+    /// The rolling hash over every tick, event and draw so far.
+    pub fn hash(&self) -> u64 {
+        fold(fold(self.hash.get(), self.events_hash.get()), self.chooser.draws())
+    }
+
+    /// Hash of the sequence of facts alone, without counters and spans: equal for histories that differ only in idle ticks.
+    pub fn shape(&self) -> u64 {
+        self.shape_hash.get()
+    }
+
+    /// The history so far. Must not be held over a tick.
+    pub fn history(&self) -> std::cell::Ref<'_, Vec<Event<Sym>>> {
+        self.history.borrow()
+    }
+
+    /// Contained problems so far.
+    pub fn warnings(&self) -> u32 {
+        self.warnings.get()
+    }
+
+    /// Injected failures of preparations, set-ups and insertions so far.
+    pub fn injected(&self) -> [u32; 3] {
+        self.injected.get()
+    }
+
+    /// Adds the rare states that were reached since the last call to `counts`.
+    pub fn drain_points(&self, counts: &mut BTreeMap<&'static str, u64>) {
+        for (_, (point, count)) in self.points.borrow_mut().drain() {
+            *counts.entry(point.name).or_insert(0) += count;
+        }
+    }
+
+    /// Hashes a tick, decisions, choices and contained problems of a keeping trial.
+    pub fn kept(&self) -> (Vec<u64>, Vec<Decision>, Vec<(Drawn, String)>, Vec<String>) {
+        let keep = self.keep.borrow();
+        let Some(keep) = &*keep else { return Default::default() };
+        let drawn = self.chooser.drawn().into_iter().map(|drawn| {
+            let entity = keep.entities.get(&drawn.entity).cloned().unwrap_or_else(|| format!("#{:016x}", drawn.entity));
+            (drawn, entity)
+        });
+        (keep.hashes.clone(), keep.decisions.clone(), drawn.collect(), keep.warnings.clone())
+    }
+
+    /// Path of the task that caused the event at `index` of the history, in a keeping trial.
+    pub fn cause(&self, index: usize) -> Option<String> {
+        let keep = self.keep.borrow();
+        keep.as_ref().and_then(|keep| keep.causes.get(index)).map(|node| self.exec.path(*node))
+    }
+
+    /// Stable hash of a text that names an entity of a choice.
+    pub fn entity_of(&self, text: &str) -> u64 {
+        let hash = text_hash(text);
+        if let Some(keep) = &mut *self.keep.borrow_mut()
+            && hash != 0
+        {
+            keep.entities.entry(hash).or_insert_with(|| text.to_owned());
+        }
+        hash
+    }
+
+    fn entity(&self, sym: Option<Sym>) -> u64 {
+        let Some(sym) = sym else { return 0 };
+        let index = sym.0 as usize;
+        let mut entities = self.entities.borrow_mut();
+        if entities.len() <= index {
+            entities.resize(index + 1, 0);
+        }
+        if entities[index] == 0 {
+            entities[index] = self.entity_of(&self.names.text(sym));
+        }
+        entities[index]
+    }
+
+    /// Waits on the deadline clock.
+    pub async fn sleep_ms(&self, ms: u64) {
+        self.sleep_until(self.deadline_in(ms)).await;
+    }
+
+    /// Spawns a task of the trial itself: a group of its own that a crash of the host spares or not, as asked.
+    pub fn spawn_in(&self, group: Group, role: &'static str, task: LocalFuture<()>) {
+        self.exec.spawn(group, TaskLabel { role, session: None }, task);
+    }
+
+    /// The group of the current process.
+    pub fn process(&self) -> Group {
+        Group(self.incarnation.get() + 1)
+    }
+
+    /// Begins a new uninterrupted span outside of any task.
+    pub fn open_span(&self) {
+        self.span.set(self.span.get() + 1);
+    }
+
+    /// Kills the current process at once: its tasks are dropped, unsynced bytes and names may be lost. Emits the crash and what it did to logs.
+    pub fn crash(&self) -> Vec<CrashEffect> {
+        self.open_span();
+        self.dying.set(true);
+        self.listening.set(false);
+        *self.observer.borrow_mut() = None;
+        self.exec.kill(self.process());
+        *self.model.borrow_mut() = None;
+        self.dying.set(false);
+        let _ = self.emit(None, None, Fact::ProcessCrashed);
+        let effects = self.disk.crash(self);
+        for effect in &effects {
+            let session = session_of(self, &effect.path);
+            let _ = self.emit(None, None, Fact::Fault { session, fault: effect.fault });
+        }
+        effects
+    }
+
+    /// Ends the current process in order; tasks that are left are dropped.
+    pub fn stop(&self) {
+        self.open_span();
+        let _ = self.emit(None, None, Fact::ProcessStopped);
+        self.dying.set(true);
+        self.listening.set(false);
+        *self.observer.borrow_mut() = None;
+        self.exec.kill(self.process());
+        *self.model.borrow_mut() = None;
+        self.dying.set(false);
+    }
+
+    /// The next incarnation of the process begins.
+    pub fn restart(&self) {
+        self.incarnation.set(self.incarnation.get() + 1);
+        self.lc.set(0);
+        self.open_span();
+        let _ = self.emit(None, None, Fact::ProcessStarted);
+    }
+
+    /// Drops what is left of the trial. No event comes of it.
+    pub fn end(&self) {
+        self.dying.set(true);
+        self.listening.set(false);
+        *self.observer.borrow_mut() = None;
+        self.exec.clear();
+        *self.model.borrow_mut() = None;
+        self.timers.borrow_mut().wakers.clear();
+        self.dying.set(false);
+    }
+
+    /// One scheduling decision.
+    pub fn tick(&self) -> Tick {
+        let ready = self.exec.collect();
+        let plan = self.plan.get();
+        let nearest = if ready == 0 || plan.early > 0 { self.timers.borrow_mut().nearest() } else { None };
+        if ready == 0 && nearest.is_none() {
+            return Tick::Idle;
+        }
+        let tick = self.ticks.get();
+        self.ticks.set(tick + 1);
+        let jump = ready == 0 || (nearest.is_some() && self.chooser.one_in(EARLY, 0, plan.early));
+        if let (true, Some(deadline)) = (jump, nearest) {
+            self.jump(deadline);
+            self.mix(tick, mix64(deadline), ready);
+            return Tick::Jumped;
+        }
+        let picked = self.pick(tick, ready);
+        let task = self.exec.ready().tasks()[picked.0];
+        self.mix(tick, task.hash, ready);
+        if plan.postpone > 0 && ready > 1 && self.chooser.one_in(POSTPONE, task.hash, plan.postpone) {
+            self.exec.postpone(picked);
+            return Tick::Ran;
+        }
+        self.open_span();
+        match self.exec.poll(picked) {
+            Polled::Panicked(text) => Tick::Panicked(text),
+            Polled::Pending | Polled::Ended => Tick::Ran,
+        }
+    }
+
+    fn pick(&self, tick: u32, ready: usize) -> TaskRef {
+        let picked = match &*self.picker.borrow() {
+            Picker::Default => TaskRef(0),
+            Picker::Strategy(strategy) => self.schedulers.borrow_mut().of(*strategy).next(&self.exec.ready(), &self.chooser),
+            Picker::Recorded(all) => TaskRef(all.get(&tick).map_or(0, |index| (*index as usize).min(ready - 1))),
+        };
+        if picked.0 != 0
+            && let Some(keep) = &mut *self.keep.borrow_mut()
+        {
+            let task = self.exec.ready().tasks()[picked.0];
+            let label = task.label.session.map_or_else(
+                || task.label.role.to_owned(),
+                |session| format!("{} {}", task.label.role, self.names.text(session)),
+            );
+            keep.decisions.push(Decision {
+                tick,
+                task: self.exec.path(task.node),
+                label,
+                candidates: u32::try_from(ready).expect("few tasks"),
+                index: u32::try_from(picked.0).expect("few tasks"),
+            });
+        }
+        picked
+    }
+
+    fn jump(&self, deadline: u64) {
+        self.now.set(self.now.get().max(deadline));
+        let now = self.now.get();
+        let mut timers = self.timers.borrow_mut();
+        while let Some(Reverse((deadline, id))) = timers.heap.peek().copied() {
+            if deadline > now {
+                break;
+            }
+            timers.heap.pop();
+            if let Some(waker) = timers.wakers.remove(&id) {
+                waker.wake();
+            }
+        }
+    }
+
+    fn mix(&self, tick: u32, what: u64, ready: usize) {
+        let state = fold(self.now.get(), (ready as u64) << 40 ^ self.chooser.draws());
+        let hash = fold(fold(fold(self.hash.get(), what), state), self.events_hash.get());
+        self.hash.set(hash);
+        if let Some(keep) = &mut *self.keep.borrow_mut() {
+            debug_assert_eq!(keep.hashes.len(), tick as usize);
+            keep.hashes.push(hash);
+        }
+    }
+
+    pub(crate) fn note_fault(&self, session: Option<Sym>, fault: StorageFault) {
+        self.faults.borrow_mut().push((session, fault));
+    }
+
+    pub(crate) fn flush_faults(&self) {
+        loop {
+            let next = {
+                let mut faults = self.faults.borrow_mut();
+                if faults.is_empty() { None } else { Some(faults.remove(0)) }
+            };
+            let Some((session, fault)) = next else { return };
+            let _ = self.emit(None, None, Fact::Fault { session, fault });
+        }
+    }
+}
+
+struct Sleep {
+    world: Weak<World>,
+    deadline: u64,
+    id: Option<u32>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(world) = self.world.upgrade() else { return Poll::Ready(()) };
+        let mut timers = world.timers.borrow_mut();
+        if world.now.get() >= self.deadline {
+            if let Some(id) = self.id.take() {
+                timers.wakers.remove(&id);
+            }
+            return Poll::Ready(());
+        }
+        let id = match self.id {
+            Some(id) => id,
+            None => {
+                let id = timers.next;
+                timers.next += 1;
+                timers.heap.push(Reverse((self.deadline, id)));
+                self.id = Some(id);
+                id
+            }
+        };
+        timers.wakers.insert(id, cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let (Some(id), Some(world)) = (self.id, self.world.upgrade()) {
+            world.timers.borrow_mut().wakers.remove(&id);
+        }
+    }
+}
+
+/// The host's model, with a latency that is a choice.
+struct SimModel {
+    inner: Rc<dyn Model>,
+    world: Weak<World>,
+}
+
+impl Model for SimModel {
+    fn call(&self, request: ModelRequest) -> LocalFuture<ModelAnswer> {
+        let world = self.world.upgrade().expect("the world outlives its futures");
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            let entity = world.entity(Some(request.session));
+            let wait = match world.chooser.chance(MODEL, entity, world.plan.get().model, 4) {
+                0 => None,
+                1 => Some(1),
+                2 => Some(5),
+                3 => Some(20),
+                _ => Some(300),
+            };
+            match wait {
+                None => Yield::once().await,
+                Some(ms) => {
+                    let signal = request.signal.clone();
+                    let sleep = world.sleep_until(world.deadline_in(ms));
+                    let cancelled = std::pin::pin!(signal.cancelled_owned());
+                    // The cancellation is looked at first: an answer that comes later is cut anyway.
+                    futures_util::future::select(cancelled, sleep).await;
+                }
+            }
+            if request.signal.is_cancelled() {
+                return ModelAnswer { answer: Answer::Cancelled, text: Rc::from(""), tools: Vec::new(), failure: None };
+            }
+            inner.call(request).await
+        })
+    }
+}
+
+impl Env for World {
+    fn names(&self) -> &Names {
+        &self.names
+    }
+
+    fn wall_ms(&self) -> u64 {
+        let honest = (WALL_START + self.now.get()).saturating_sub(self.wall_back.get());
+        let reading = match self.chooser.chance(WALL, 0, self.plan.get().clock, 3) {
+            0 => honest,
+            1 | 2 => self.last_wall.get(),
+            _ => {
+                let step = u64::from(1 + self.chooser.draw(WALL_STEP, 0, 5000));
+                self.wall_back.set(self.wall_back.get() + step);
+                honest.saturating_sub(step)
+            }
+        };
+        self.last_wall.set(reading);
+        reading
+    }
+
+    fn deadline_in(&self, ms: u64) -> Deadline {
+        Deadline(self.now.get() + ms)
+    }
+
+    fn sleep_until(&self, deadline: Deadline) -> LocalFuture<()> {
+        Box::pin(Sleep { world: self.me.clone(), deadline: deadline.0, id: None })
+    }
+
+    fn fresh_id(&self, kind: IdKind) -> Rc<str> {
+        let mut ids = self.ids.get();
+        let kind = kind as usize;
+        ids[kind] += 1;
+        self.ids.set(ids);
+        Rc::from(uuid(kind as u32 + 1, ids[kind]))
+    }
+
+    fn spawn(&self, label: TaskLabel, task: LocalFuture<()>) {
+        if self.dying.get() {
+            // A destructor of a dead process starts nothing.
+            return;
+        }
+        self.exec.spawn(self.process(), label, task);
+    }
+
+    fn disk(&self) -> Rc<dyn Disk> {
+        self.disk.clone()
+    }
+
+    fn model(&self) -> Rc<dyn Model> {
+        self.model.borrow().clone().expect("a process has a model")
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings.borrow().clone()
+    }
+
+    fn emit(&self, op: Option<Sym>, actor: Option<Sym>, fact: Fact<Sym>) -> Result<(), Thrown> {
+        if self.dying.get() {
+            return Ok(());
+        }
+        self.lc.set(self.lc.get() + 1);
+        let event = Event {
+            lc: self.lc.get(),
+            process: 0,
+            incarnation: self.incarnation.get(),
+            span: self.span.get(),
+            op,
+            actor,
+            phase: None,
+            fact,
+        };
+        let mut hasher = FxHasher::default();
+        (event.op, event.actor, event.fact).hash(&mut hasher);
+        let what = hasher.finish();
+        self.shape_hash.set(fold(self.shape_hash.get(), what));
+        self.events_hash.set(fold(self.events_hash.get() ^ u64::from(event.span), what));
+        self.history.borrow_mut().push(event);
+        if let Some(keep) = &mut *self.keep.borrow_mut() {
+            keep.causes.push(self.exec.running());
+        }
+        let observer = self.observer.borrow().clone();
+        match observer {
+            Some(observer) => observer.observe(self, &event),
+            None => Ok(()),
+        }
+    }
+
+    fn hold(&self, point: HoldPoint, session: Option<Sym>) -> Option<LocalFuture<Result<(), Injected>>> {
+        let rate = self.plan.get().hold;
+        if rate == 0 {
+            return None;
+        }
+        let entity = fold(self.entity(session), point as u64);
+        let turns = match self.chooser.chance(HOLD, entity, rate, 4) {
+            0 => return None,
+            1 | 2 => 1,
+            3 => 4,
+            _ => {
+                let sleep = self.sleep_until(self.deadline_in(5));
+                return Some(Box::pin(async move {
+                    sleep.await;
+                    Ok(())
+                }));
+            }
+        };
+        Some(Box::pin(async move {
+            for _ in 0..turns {
+                Yield::once().await;
+            }
+            Ok(())
+        }))
+    }
+
+    fn trip(&self, target: FaultTarget, session: Option<Sym>) -> Result<(), Injected> {
+        let plan = self.plan.get();
+        let (index, site, rate) = match target {
+            FaultTarget::StartPrepare => (0, PREPARE, plan.prepare),
+            FaultTarget::StartCreate => (1, CREATE, plan.create),
+            FaultTarget::InboxInsert => (2, INSERT, plan.insert),
+            // The simulated disk has faults of its own.
+            FaultTarget::StoreAppend | FaultTarget::StoreRead | FaultTarget::StoreList => return Ok(()),
+        };
+        if rate == 0 || !self.chooser.one_in(site, self.entity(session), rate) {
+            return Ok(());
+        }
+        let mut injected = self.injected.get();
+        injected[index] += 1;
+        self.injected.set(injected);
+        Err(Injected)
+    }
+
+    fn choose(&self, site: &'static str, n: u32) -> u32 {
+        self.chooser.draw(Site::new(Class::World, site), 0, n)
+    }
+
+    fn bugs(&self) -> BugSet {
+        self.bugs.get()
+    }
+
+    fn reached(&self, point: &'static Point) {
+        let key = std::ptr::from_ref(point) as usize;
+        self.points.borrow_mut().entry(key).or_insert((point, 0)).1 += 1;
+    }
+
+    fn warn(&self, message: &str) {
+        self.warnings.set(self.warnings.get() + 1);
+        if let Some(keep) = &mut *self.keep.borrow_mut() {
+            keep.warnings.push(message.to_owned());
+        }
+    }
+}
+
+/// The `number`-th id of a family: UUID form, scattered so that the order of ids is not the order of birth.
+#[must_use]
+pub fn uuid(family: u32, number: u32) -> String {
+    let scattered = mix64(u64::from(family) << 32 | u64::from(number));
+    let tail = mix64(scattered) & 0xffff_ffff_ffff;
+    format!(
+        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+        (scattered >> 32) as u32,
+        (scattered >> 16) as u16,
+        scattered & 0xfff,
+        (scattered >> 12) & 0xf | u64::from(family) << 4 & 0xff0,
+        tail
+    )
+}
+
+impl World {
+    /// Whether the code that runs now is inside a task.
+    pub fn in_task(&self) -> bool {
+        self.exec.running() != ROOT
+    }
+}
+
+#[cfg(test)]
+mod tests;
