@@ -189,7 +189,7 @@ impl Chooser {
             return 0;
         }
         match &*self.source.borrow() {
-            Source::Bytes(bytes) => self.from_bytes(bytes, n - 1),
+            Source::Bytes(bytes) => self.next_byte_choice(bytes, n - 1),
             _ => below(self.schedule.borrow_mut().next_u64(), n),
         }
     }
@@ -215,11 +215,11 @@ impl Chooser {
             Source::Bytes(bytes) => {
                 // One byte says whether something rare happens at all, so that inputs of zeros are dull.
                 if !rare {
-                    self.from_bytes(bytes, greatest)
-                } else if self.from_bytes(bytes, 255) < 224 {
+                    self.next_byte_choice(bytes, greatest)
+                } else if self.next_byte_choice(bytes, 255) < 224 {
                     0
                 } else {
-                    1 + self.from_bytes(bytes, greatest - 1)
+                    1 + self.next_byte_choice(bytes, greatest - 1)
                 }
             }
         };
@@ -232,7 +232,7 @@ impl Chooser {
         value
     }
 
-    fn from_bytes(&self, bytes: &[u8], greatest: u32) -> u32 {
+    fn next_byte_choice(&self, bytes: &[u8], greatest: u32) -> u32 {
         let mut rest = Unstructured::new(&bytes[self.at.get().min(bytes.len())..]);
         let before = rest.len();
         let value = rest.int_in_range(0..=greatest).unwrap_or(0);

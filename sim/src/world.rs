@@ -90,6 +90,19 @@ struct Keep {
     warnings: Vec<String>,
 }
 
+/// What a keeping trial hands out.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// The rolling hash at each tick.
+    pub hashes: Vec<u64>,
+    /// Scheduling decisions that were not the default order's.
+    pub decisions: Vec<Decision>,
+    /// Faults and circumstances other than the dull ones, each with the text of its entity.
+    pub drawn: Vec<(Drawn, String)>,
+    /// Contained problems.
+    pub warnings: Vec<String>,
+}
+
 #[derive(Default)]
 struct Timers {
     heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -335,15 +348,20 @@ impl World {
         }
     }
 
-    /// Hashes a tick, decisions, choices and contained problems of a keeping trial.
-    pub fn kept(&self) -> (Vec<u64>, Vec<Decision>, Vec<(Drawn, String)>, Vec<String>) {
+    /// What a keeping trial kept; nothing in any other.
+    pub fn kept(&self) -> Kept {
         let keep = self.keep.borrow();
-        let Some(keep) = &*keep else { return Default::default() };
+        let Some(keep) = &*keep else { return Kept::default() };
         let drawn = self.chooser.drawn().into_iter().map(|drawn| {
             let entity = keep.entities.get(&drawn.entity).cloned().unwrap_or_else(|| format!("#{:016x}", drawn.entity));
             (drawn, entity)
         });
-        (keep.hashes.clone(), keep.decisions.clone(), drawn.collect(), keep.warnings.clone())
+        Kept {
+            hashes: keep.hashes.clone(),
+            decisions: keep.decisions.clone(),
+            drawn: drawn.collect(),
+            warnings: keep.warnings.clone(),
+        }
     }
 
     /// Path of the task that caused the event at `index` of the history, in a keeping trial.

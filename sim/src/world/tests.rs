@@ -341,7 +341,7 @@ fn a_deviation_list_replays_a_random_trial_exactly() {
     world.begin(42, Source::Seed, true);
     world.set_plan(plan, BugSet::NONE, 8);
     story(&world);
-    let (hashes, decisions, drawn, _) = world.kept();
+    let Kept { hashes, decisions, drawn, .. } = world.kept();
     assert!(!decisions.is_empty() && decisions.iter().all(|decision| decision.index > 0 && decision.index < decision.candidates));
 
     let again = World::new();
@@ -351,7 +351,7 @@ fn a_deviation_list_replays_a_random_trial_exactly() {
     again.follow(decisions.iter().map(|decision| (decision.tick, decision.index)));
     story(&again);
     assert_eq!(*again.history(), *world.history());
-    assert_eq!(again.kept().0, hashes);
+    assert_eq!(again.kept().hashes, hashes);
     assert_eq!(again.hash(), world.hash());
 }
 
