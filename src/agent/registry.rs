@@ -24,7 +24,8 @@ use crate::session::{EnterError, Session, SessionStore};
 use super::inbox::{self, InvalidSplice};
 use super::{Agent, By, TeardownError, unless};
 
-/// The live agents of one host.
+/// The live agents of one host. Clones are the same registry.
+#[derive(Clone)]
 pub struct Registry(Rc<Core>);
 
 pub(super) struct Core {

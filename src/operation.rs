@@ -1,0 +1,402 @@
+//! The operation door: carries out requests that are data. Owns handles, the caller's signals and the facts around an operation; must never decide anything that a part
+//! of the host decides.
+//!
+//! Simulator, suite and command line all come through here, so a request means the same everywhere.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use hostproof_spec::history::{Authority, Fact};
+use hostproof_spec::names::Sym;
+use hostproof_spec::operation::{InterruptBy, Operation};
+use hostproof_spec::refusal::RefusalClass;
+use hostproof_spec::wire::{Call, ListRow, Outcome};
+
+use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, ResumeAgent};
+use crate::env::{Signal, TaskLabel};
+use crate::host::Host;
+use crate::persistence::ReadError;
+use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, SubagentError};
+
+/// Carries out operations on one host.
+pub struct Driver {
+    host: Rc<Host>,
+    agents: RefCell<BTreeMap<String, Agent>>,
+    /// The right to dispose a top-level agent, by the name of the object.
+    roots: RefCell<BTreeMap<Sym, AgentHandle>>,
+    signals: RefCell<BTreeMap<String, Signal>>,
+}
+
+/// What an accepted operation answers.
+#[derive(Default)]
+struct Answer {
+    child: Option<Sym>,
+    message: Option<Sym>,
+    rows: Option<Vec<ListedChild>>,
+}
+
+type Answered = Result<Answer, SubagentError>;
+
+/// The end of one call. Dropping it cancels nothing.
+pub struct Pending {
+    end: Rc<End>,
+}
+
+#[derive(Default)]
+struct End {
+    outcome: RefCell<Option<Outcome>>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Pending {
+    /// The outcome, if the call ended.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.end.outcome.borrow().clone()
+    }
+}
+
+impl Future for Pending {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+        if let Some(outcome) = self.outcome() {
+            return Poll::Ready(outcome);
+        }
+        let mut wakers = self.end.wakers.borrow_mut();
+        if !wakers.iter().any(|known| known.will_wake(cx.waker())) {
+            wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Driver {
+    /// A driver without handles.
+    #[must_use]
+    pub fn new(host: Rc<Host>) -> Rc<Self> {
+        Rc::new(Self { host, agents: RefCell::default(), roots: RefCell::default(), signals: RefCell::default() })
+    }
+
+    /// The host.
+    #[must_use]
+    pub fn host(&self) -> &Rc<Host> {
+        &self.host
+    }
+
+    /// The agent object that a handle names, whether it is still registered or not.
+    #[must_use]
+    pub fn agent(&self, handle: &str) -> Option<Agent> {
+        self.agents.borrow().get(handle).cloned()
+    }
+
+    /// Raises the caller's signal of an operation; an unknown or finished one is passed over.
+    pub fn abort(&self, op: &str) {
+        let signal = self.signals.borrow().get(op).cloned();
+        let Some(signal) = signal else { return };
+        if signal.is_cancelled() {
+            return;
+        }
+        let name = self.host.env().names().intern(op);
+        signal.cancel();
+        self.emit(Some(name), None, Fact::Aborted);
+    }
+
+    /// Starts a call: emits `Invoked`, runs it as far as it goes in this span, and lets the rest run as a task of its own.
+    pub fn start(self: &Rc<Self>, call: Call) -> Pending {
+        let env = self.host.env().clone();
+        let op = env.names().intern(&call.op);
+        let actor = call.operation.actor().and_then(|handle| self.agent(handle));
+        let signal = Signal::new();
+        self.signals.borrow_mut().insert(call.op.clone(), signal.clone());
+        let authority = match call.operation.authority() {
+            Authority::Object => Authority::Object,
+            Authority::Holder => Authority::Holder,
+            Authority::Address { parent } => Authority::Address { parent: env.names().intern(parent) },
+        };
+        let target = call.operation.target().map(|target| env.names().intern(target));
+        let invoked = Fact::Invoked { verb: call.operation.verb(), target, authority };
+        if call.aborted {
+            signal.cancel();
+        }
+        self.emit(Some(op), actor.as_ref(), invoked);
+        if call.aborted {
+            self.emit(Some(op), None, Fact::Aborted);
+        }
+
+        let end = Rc::new(End::default());
+        let session = target.or(actor.as_ref().map(Agent::id));
+        let mut work = {
+            let (this, end) = (self.clone(), end.clone());
+            Box::pin(async move {
+                let answered = this.carry_out(op, &call, &signal).await;
+                let outcome = this.conclude(op, actor.as_ref(), &call, answered);
+                this.signals.borrow_mut().remove(&call.op);
+                *end.outcome.borrow_mut() = Some(outcome);
+                let wakers = end.wakers.take();
+                for waker in wakers {
+                    waker.wake();
+                }
+            })
+        };
+        // Whoever waits inside is asked again when the task runs for the first time, so no wake is lost by a waker that does nothing.
+        let first = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if first.is_pending() {
+            env.spawn(TaskLabel { role: "operation", session }, work);
+        }
+        Pending { end }
+    }
+
+    fn emit(&self, op: Option<Sym>, actor: Option<&Agent>, fact: Fact<Sym>) {
+        if self.host.env().emit(op, actor.map(Agent::handle), fact).is_err() {
+            self.host.env().warn("an observer of an operation threw; the operation goes on");
+        }
+    }
+
+    /// Tells how an operation ended, rows first.
+    fn conclude(&self, op: Sym, actor: Option<&Agent>, call: &Call, answered: Answered) -> Outcome {
+        let names = self.host.env().names();
+        match answered {
+            Ok(answer) => {
+                let text = |sym: Option<Sym>| sym.map(|sym| names.text(sym).to_string());
+                if let (Some(rows), Some(parent)) = (&answer.rows, call.operation.target()) {
+                    let parent = names.intern(parent);
+                    for (index, row) in (0..).zip(rows) {
+                        let fact =
+                            Fact::Listed { parent, index, session: row.session, row: row.row, created_at: Some(row.created_at) };
+                        self.emit(Some(op), actor, fact);
+                    }
+                }
+                self.emit(Some(op), actor, Fact::Succeeded { child: answer.child, message: answer.message });
+                Outcome::Ok {
+                    child: text(answer.child),
+                    message: text(answer.message),
+                    rows: answer.rows.map(|rows| rows.iter().map(|row| self.list_row(row)).collect()),
+                }
+            }
+            Err(error) => {
+                let code = error.code.map(|code| names.intern(code));
+                self.emit(Some(op), actor, Fact::Refused { class: error.class, code });
+                Outcome::Refused { code: error.code.map(str::to_owned), class: Some(error.class), message: error.message }
+            }
+        }
+    }
+
+    fn list_row(&self, row: &ListedChild) -> ListRow {
+        ListRow {
+            session: self.host.env().names().text(row.session).to_string(),
+            row: row.row,
+            label: row.label.as_ref().map(|label| label.to_string()),
+            created_at: Some(row.created_at),
+            live: row.live,
+        }
+    }
+
+    fn named(&self, handle: &str) -> Result<Agent, SubagentError> {
+        self.agent(handle)
+            .ok_or_else(|| SubagentError::coded("INVALID_ARGUMENT", format!("no agent is bound to the handle \"{handle}\"")))
+    }
+
+    fn bind(&self, call: &Call, agent: &Agent) {
+        if let Some(handle) = &call.bind {
+            self.agents.borrow_mut().insert(handle.clone(), agent.clone());
+        }
+    }
+
+    fn bind_root(&self, call: &Call, handle: AgentHandle) {
+        self.bind(call, &handle.agent);
+        self.roots.borrow_mut().insert(handle.agent.handle(), handle);
+    }
+
+    fn carry_out<'a>(
+        self: &'a Rc<Self>,
+        op: Sym,
+        call: &'a Call,
+        signal: &'a Signal,
+    ) -> Pin<Box<dyn Future<Output = Answered> + 'a>> {
+        Box::pin(async move {
+            let names = self.host.env().names();
+            let subagents = self.host.subagents();
+            let by = Some(op);
+            match &call.operation {
+                Operation::CreateSession { session } => self.create_session(by, call, names.intern(session), signal).await,
+                Operation::ResumeSession { session } => self.resume_session(by, call, names.intern(session), signal).await,
+                Operation::DisposeSession { agent } => self.dispose_session(by, &self.named(agent)?).await,
+                Operation::Prompt { agent, list, waking, content } => {
+                    let agent = self.named(agent)?;
+                    let message = subagents.prompt(by, &agent, *list, *waking, Rc::from(content.as_str()), signal)?;
+                    Ok(Answer { message: Some(message), ..Answer::default() })
+                }
+                Operation::Start { parent, provider, label, child, content, max_depth } => {
+                    let parent = self.named(parent)?;
+                    let start = ContinuableStart {
+                        provider: Rc::from(provider.as_str()),
+                        label: Rc::from(label.as_str()),
+                        child: child.as_deref().map(|child| names.intern(child)),
+                        content: Rc::from(content.as_str()),
+                        max_depth: *max_depth,
+                    };
+                    let bind = |agent: &Agent| self.bind(call, agent);
+                    let started = subagents.start_continuable(by, &parent, start, signal.clone(), bind).await?;
+                    Ok(Answer { child: Some(started.child), message: Some(started.message), rows: None })
+                }
+                Operation::Deliver { sender, target, content } => {
+                    let sender = self.named(sender)?;
+                    let target = names.intern(target);
+                    let message = subagents.deliver(by, &sender, target, Rc::from(content.as_str()), signal.clone()).await?;
+                    if let Some(agent) = self.host.registry().get(target) {
+                        self.bind(call, &agent);
+                    }
+                    Ok(Answer { message: Some(message), ..Answer::default() })
+                }
+                Operation::Report { sender, waking, content } => {
+                    let sender = self.named(sender)?;
+                    let message = subagents.report(by, &sender, *waking, &Rc::from(content.as_str()), signal)?;
+                    Ok(Answer { message: Some(message), ..Answer::default() })
+                }
+                Operation::Interrupt { target, by: right } => {
+                    let right = match right {
+                        InterruptBy::User { parent } => InterruptAuthority::User { parent: names.intern(parent) },
+                        InterruptBy::Ancestor { agent } => InterruptAuthority::Ancestor { agent: self.named(agent)? },
+                    };
+                    subagents.interrupt(by, names.intern(target), &right)?;
+                    Ok(Answer::default())
+                }
+                Operation::DrainDescendants { roots } => {
+                    let roots: Vec<Agent> = roots.iter().map(|root| self.named(root)).collect::<Result<_, _>>()?;
+                    subagents.drain_descendants(by, &roots, None).await?;
+                    Ok(Answer::default())
+                }
+                Operation::DrainChildren { parent, children } => {
+                    let parent = self.named(parent)?;
+                    let children: Vec<Sym> = children.iter().map(|child| names.intern(child)).collect();
+                    subagents.drain_children(by, &parent, &children, None).await?;
+                    Ok(Answer::default())
+                }
+                Operation::DrainAll => {
+                    subagents.drain_all(by, None).await?;
+                    Ok(Answer::default())
+                }
+                Operation::ListChildren { parent } => {
+                    let rows = subagents.list_children(names.intern(parent), signal.clone()).await?;
+                    Ok(Answer { rows: Some(rows), ..Answer::default() })
+                }
+                Operation::QueueEdit { target, message, content } => {
+                    self.change_queue(op, target, message, QueueChange::Edit(Rc::from(content.as_str())))
+                }
+                Operation::QueueRemove { target, message } => self.change_queue(op, target, message, QueueChange::Remove),
+                Operation::QueueSteer { target, message } => self.change_queue(op, target, message, QueueChange::Steer),
+                Operation::Flush { session } => {
+                    let session = names.intern(session);
+                    if !self.host.store().is_live(session) {
+                        return Err(SubagentError::coded("SESSION_NOT_FOUND", "the session is not live"));
+                    }
+                    self.host
+                        .store()
+                        .flush(session)
+                        .await
+                        .map_err(|error| SubagentError::coded("STORAGE_FAILED", error.to_string()))?;
+                    Ok(Answer::default())
+                }
+            }
+        })
+    }
+
+    fn change_queue(&self, op: Sym, target: &str, message: &str, change: QueueChange) -> Answered {
+        let names = self.host.env().names();
+        self.host.subagents().change_queue(Some(op), names.intern(target), names.intern(message), change)?;
+        Ok(Answer::default())
+    }
+
+    async fn create_session(&self, op: Option<Sym>, call: &Call, id: Sym, signal: &Signal) -> Answered {
+        unless_aborted(signal)?;
+        if self.host.env().names().text(id).is_empty() {
+            return Err(SubagentError::coded("INVALID_ARGUMENT", "a session id must not be empty"));
+        }
+        self.must_not_be_live(id)?;
+        let spec = CreateAgent {
+            op,
+            actor: None,
+            id,
+            parent: None,
+            subagent: false,
+            depth: 0,
+            seed: Vec::new(),
+            inherited: Vec::new(),
+            signal: signal.clone(),
+            open_writer: true,
+            check_stored: true,
+        };
+        let handle = self.host.registry().create(spec).await.map_err(|error| self.not_created(id, error))?;
+        self.bind_root(call, handle);
+        Ok(Answer::default())
+    }
+
+    async fn resume_session(&self, op: Option<Sym>, call: &Call, id: Sym, signal: &Signal) -> Answered {
+        unless_aborted(signal)?;
+        self.must_not_be_live(id)?;
+        let stored = self.host.persistence().inspect(id).await;
+        unless_aborted(signal)?;
+        let stored = stored.map_err(|error| unreadable(&error))?;
+        if stored.header.subagent {
+            // A child belongs to its parent's manager: a generic resume would put a second owner beside it.
+            return Err(SubagentError::plain(
+                RefusalClass::Busy,
+                format!("session \"{}\" belongs to its parent and cannot be resumed by itself", self.host.env().names().text(id)),
+            ));
+        }
+        let missing = self.host.subagents().missing_rows(id, &stored).await;
+        unless_aborted(signal)?;
+        let spec = ResumeAgent { op, actor: None, id, subagent: false, signal: signal.clone() };
+        let handle = self.host.registry().resume(spec).await.map_err(|error| self.not_created(id, error))?;
+        self.host.subagents().add_missing_rows(op, &handle.agent, missing);
+        self.bind_root(call, handle);
+        Ok(Answer::default())
+    }
+
+    async fn dispose_session(&self, op: Option<Sym>, agent: &Agent) -> Answered {
+        let handle = self.roots.borrow().get(&agent.handle()).cloned();
+        let Some(handle) = handle else {
+            return Err(SubagentError::coded("UNAUTHORIZED", "only the continuation manager disposes a continuable child"));
+        };
+        handle.dispose(op).await.map_err(|error| SubagentError::coded("ACTIVATION_TEARDOWN_FAILED", error.to_string()))?;
+        self.host.subagents().agent_left();
+        Ok(Answer::default())
+    }
+
+    fn must_not_be_live(&self, id: Sym) -> Result<(), SubagentError> {
+        if self.host.registry().get(id).is_some() || self.host.store().is_live(id) { Err(self.taken(id)) } else { Ok(()) }
+    }
+
+    fn taken(&self, id: Sym) -> SubagentError {
+        SubagentError::coded("SESSION_ALREADY_EXISTS", format!("session \"{}\" already exists", self.host.env().names().text(id)))
+    }
+
+    fn not_created(&self, id: Sym, error: CreateError) -> SubagentError {
+        match error {
+            CreateError::Cancelled => SubagentError::aborted(),
+            CreateError::Taken | CreateError::Stored => self.taken(id),
+            error => SubagentError::plain(RefusalClass::Failed, error.to_string()),
+        }
+    }
+}
+
+fn unless_aborted(signal: &Signal) -> Result<(), SubagentError> {
+    if signal.is_cancelled() { Err(SubagentError::aborted()) } else { Ok(()) }
+}
+
+fn unreadable(error: &ReadError) -> SubagentError {
+    let code = match error {
+        ReadError::NotFound { .. } => "SESSION_NOT_FOUND",
+        ReadError::Corrupt { .. } => "SESSION_QUERY_CORRUPT_SESSION",
+        ReadError::Unsupported { .. } => {
+            return SubagentError::plain(RefusalClass::Unsupported, error.to_string());
+        }
+        ReadError::Io(_) => "STORAGE_FAILED",
+    };
+    SubagentError::coded(code, error.to_string())
+}

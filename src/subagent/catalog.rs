@@ -1,0 +1,138 @@
+//! The parent's own rows of its children: reading them, listing by them, and adding the ones that an older or interrupted log lacks. Owns their order
+//! (the order of the parent's records); must never read a child's log to list.
+
+use std::rc::Rc;
+
+use hostproof_spec::history::{Fact, Row};
+use hostproof_spec::names::Sym;
+use hostproof_spec::sometimes;
+
+use super::error::SubagentError;
+use super::listing::{ListedChild, by_creation};
+use super::{Subagents, descriptor};
+use crate::agent::Agent;
+use crate::env::Signal;
+use crate::persistence::{ReadError, Stored};
+use crate::planted;
+use crate::session::event::{Body, CatalogRow, Record};
+
+/// The rows that are a session's own: what a fork inherited are the children of somebody else.
+fn own_rows<'r>(inherited: u32, records: impl IntoIterator<Item = &'r Rc<Record>>) -> Vec<CatalogRow> {
+    let mut rows = Vec::new();
+    for record in records {
+        if let Body::CatalogRow(row) = &record.body
+            && record.seq >= inherited
+        {
+            rows.push(row.clone());
+        }
+    }
+    rows
+}
+
+impl Subagents {
+    /// Lists the direct children of `parent` by its own rows, in the order of its records.
+    ///
+    /// # Errors
+    /// `SESSION_QUERY_*`: unknown, unreadable or damaged parent, or the raised signal.
+    pub(super) async fn list_by_catalog(&self, parent: Sym, signal: &Signal) -> Result<Vec<ListedChild>, SubagentError> {
+        self.not_cancelled(signal)?;
+        let rows = match self.live_rows(parent) {
+            Some(rows) => rows,
+            None => {
+                let read = if planted!(self.env, M26) {
+                    self.persistence.load(None, parent).await
+                } else {
+                    self.persistence.inspect(parent).await
+                };
+                self.not_cancelled(signal)?;
+                match (self.live_rows(parent), read) {
+                    // It became live while it was read: the live log is the newer one.
+                    (Some(rows), _) => rows,
+                    (None, Ok(stored)) => own_rows(stored.header.inherited, &stored.records),
+                    (None, Err(error)) => return Err(self.query_failed(parent, &error)),
+                }
+            }
+        };
+        let mut listed: Vec<ListedChild> = rows
+            .into_iter()
+            .map(|row| ListedChild {
+                session: row.child,
+                row: Row::Child,
+                label: row.label,
+                created_at: row.created_at,
+                live: None,
+            })
+            .collect();
+        if planted!(self.env, P03) {
+            listed.reverse();
+            listed.sort_by_key(|child| child.created_at);
+        }
+        Ok(listed)
+    }
+
+    fn live_rows(&self, parent: Sym) -> Option<Vec<CatalogRow>> {
+        let session = self.store.get(parent)?;
+        Some(own_rows(session.inherited(), session.records().iter()))
+    }
+
+    fn query_failed(&self, parent: Sym, error: &ReadError) -> SubagentError {
+        let code = match error {
+            ReadError::NotFound { .. } => "SESSION_QUERY_SESSION_NOT_FOUND",
+            ReadError::Corrupt { .. } | ReadError::Unsupported { .. } => "SESSION_QUERY_CORRUPT_SESSION",
+            ReadError::Io(_) => "SESSION_QUERY_PERSISTENCE_FAILED",
+        };
+        SubagentError::coded(code, format!("session \"{}\" cannot be queried: {error}", self.text(parent)))
+    }
+
+    /// The rows that the stored log of `parent` lacks: children that name it, have a descriptor of their own and no row, oldest first. Reads only; what
+    /// cannot be read now is found at the next load.
+    pub(crate) async fn missing_rows(&self, parent: Sym, stored: &Stored) -> Vec<CatalogRow> {
+        if !self.rules.catalog_rows {
+            return Vec::new();
+        }
+        let known = own_rows(stored.header.inherited, &stored.records);
+        let headers = match self.persistence.list().await {
+            Ok(headers) => headers,
+            Err(error) => {
+                self.env.warn(&format!("children without a row in \"{}\" could not be looked for: {error}", self.text(parent)));
+                return Vec::new();
+            }
+        };
+        let mut missing = Vec::new();
+        for header in headers {
+            let unknown = !known.iter().any(|row| row.child == header.id);
+            if header.parent != Some(parent) || !header.subagent || !unknown {
+                continue;
+            }
+            let Ok(child) = self.persistence.inspect(header.id).await else { continue };
+            let own = child.records.iter().filter(|record| record.seq >= child.header.inherited);
+            if let Some(identity) = descriptor::listed(self.rules, own) {
+                missing.push(CatalogRow {
+                    child: header.id,
+                    created_at: header.created_at,
+                    continuable: identity.continuable,
+                    label: identity.label,
+                });
+            }
+        }
+        missing.sort_by(|a, b| by_creation((a.created_at, &self.text(a.child)), (b.created_at, &self.text(b.child))));
+        missing
+    }
+
+    /// Appends the rows that [`Self::missing_rows`] found to the log of the agent that was just rebuilt, as far as they are still missing.
+    pub(crate) fn add_missing_rows(&self, op: Option<Sym>, agent: &Agent, missing: Vec<CatalogRow>) {
+        for row in missing {
+            let session = agent.session();
+            let known = own_rows(session.inherited(), session.records().iter());
+            if known.iter().any(|own| own.child == row.child) {
+                continue;
+            }
+            sometimes!(self.env, true, "subagent/missing-row-added");
+            let child = row.child;
+            match session.append(op, Body::CatalogRow(row)) {
+                Ok(_) => self.emit(op, None, Fact::CatalogRow { parent: agent.id(), child }),
+                Err(error) => self.env.warn(&format!("a missing catalog row could not be appended: {error}")),
+            }
+        }
+    }
+}

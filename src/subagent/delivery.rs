@@ -1,0 +1,287 @@
+//! Messages between agents: from a parent to a known child, between adjacent agents, and reports. Owns routing by residency and cold resume; must
+//! never resume a child under an authority or identity that was not checked first.
+
+use std::rc::Rc;
+
+use hostproof_spec::history::{List, Source};
+use hostproof_spec::names::Sym;
+use hostproof_spec::refusal::RefusalClass;
+use hostproof_spec::revision::Messaging;
+use hostproof_spec::sometimes;
+
+use super::activation::Activation;
+use super::error::SubagentError;
+use super::{Subagents, descriptor};
+use crate::agent::{Agent, CreateError, ResumeAgent};
+use crate::env::Signal;
+use crate::planted;
+
+impl Subagents {
+    /// Delivers a message to a known direct child, or under adjacent messaging from a resident child to its direct parent. Resolves with the
+    /// message when an inbox accepted it; the signal acts until then.
+    ///
+    /// # Errors
+    /// `UNAUTHORIZED`, `DRAINING`, `ACTIVATION_CLOSING`, `PARENT_UNAVAILABLE`, `NOT_RESUMABLE`, `ACTIVATION_LIMIT_REACHED`, the raised signal, or a failed inbox.
+    pub async fn deliver(
+        &self,
+        op: Option<Sym>,
+        sender: &Agent,
+        target: Sym,
+        content: Rc<str>,
+        signal: Signal,
+    ) -> Result<Sym, SubagentError> {
+        self.must_be_exact(sender, "message delivery requires the exact live sender agent")?;
+        self.admit(sender)?;
+        if self.rules.messaging == Messaging::Adjacent && sender.session().header().parent == Some(target) {
+            return self.deliver_up(op, sender, target, content, &signal);
+        }
+        loop {
+            let guard = if planted!(self.env, M01) && self.activation(target).is_none() {
+                None
+            } else {
+                Some(self.locks.enter(target).await)
+            };
+            self.unless_aborted(&signal)?;
+            self.admit(sender)?;
+            let Some(activation) = self.activation(target) else {
+                let activation = self.cold_resume(op, sender, target, &signal).await?;
+                let accepted = self.accept(op, sender, &activation, &content, &signal);
+                if accepted.is_err() {
+                    sometimes!(self.env, true, "subagent/cold-resume-rolled-back");
+                    self.roll_back(op, &activation).await;
+                }
+                drop(guard);
+                return accepted;
+            };
+            let Some(released) = activation.released() else {
+                return self.accept(op, sender, &activation, &content, &signal);
+            };
+            // Authority first: a stranger does not learn when an epoch ends.
+            if activation.parent != sender.id() && !planted!(self.env, M05) {
+                return Err(self.foreign(target));
+            }
+            drop(guard);
+            sometimes!(self.env, true, "subagent/delivery-waited-for-closing-epoch");
+            // How the old epoch's release ended does not matter: the new one begins from the log.
+            let _ = released.wait().await;
+        }
+    }
+
+    /// The last span of a delivery, without an await.
+    fn accept(
+        &self,
+        op: Option<Sym>,
+        sender: &Agent,
+        activation: &Rc<Activation>,
+        content: &Rc<str>,
+        signal: &Signal,
+    ) -> Result<Sym, SubagentError> {
+        self.may_enter(op, sender, activation, signal)?;
+        let agent = activation.agent();
+        let actor = Some(sender.handle());
+        let source = Source::Agent { sender: sender.id() };
+        let message = self.mint(source, self.blocks(sender, content));
+        let id = message.id;
+        let sent = self.counted(agent, id, || match self.rules.messaging.list() {
+            List::NextStep => agent.steer(op, actor, message),
+            List::NextTurn => agent.followup(op, actor, message),
+        });
+        sent.map_err(|error| self.send_failed(&error))?;
+        activation.announced.set(true);
+        self.after_acceptance(activation, signal);
+        Ok(id)
+    }
+
+    /// The blocks of a message between agents: who sent it, where the revision says so, then its content unchanged.
+    fn blocks(&self, sender: &Agent, content: &Rc<str>) -> Vec<Rc<str>> {
+        let prefix = self.rules.message_prefix.text(&self.text(sender.id()));
+        prefix.map(Rc::from).into_iter().chain([content.clone()]).collect()
+    }
+
+    /// From a resident child to its direct parent, in the caller's own span.
+    fn deliver_up(
+        &self,
+        op: Option<Sym>,
+        sender: &Agent,
+        target: Sym,
+        content: Rc<str>,
+        signal: &Signal,
+    ) -> Result<Sym, SubagentError> {
+        self.unless_aborted(signal)?;
+        let Some(activation) = self.activation_of(sender) else {
+            return Err(SubagentError::coded(
+                "UNAUTHORIZED",
+                format!(
+                    "agent \"{}\" is not a resident continuable child and cannot send to parent \"{}\"",
+                    self.text(sender.id()),
+                    self.text(target)
+                ),
+            ));
+        };
+        self.must_not_close(&activation)?;
+        let parent = self.live_parent(target)?;
+        let message = self.mint(Source::Agent { sender: sender.id() }, self.blocks(sender, &content));
+        let id = message.id;
+        self.counted(&parent, id, || parent.steer(op, Some(sender.handle()), message))
+            .map_err(|error| self.parent_unavailable(&error.to_string()))?;
+        Ok(id)
+    }
+
+    /// Reports from a resident child to its direct parent, in the caller's own span. It ends nothing.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_CAPABILITY` where the revision has no reports, `DRAINING`, `UNAUTHORIZED`, `ACTIVATION_CLOSING`, `PARENT_UNAVAILABLE`.
+    pub fn report(
+        &self,
+        op: Option<Sym>,
+        child: &Agent,
+        waking: bool,
+        content: &Rc<str>,
+        signal: &Signal,
+    ) -> Result<Sym, SubagentError> {
+        if self.rules.messaging != Messaging::FollowUpAndReport {
+            return Err(SubagentError::coded("UNSUPPORTED_CAPABILITY", "this revision of the contract has no reports"));
+        }
+        self.unless_aborted(signal)?;
+        self.admit(child)?;
+        let Some(activation) = self.activation_of(child).filter(|_| self.is_exact(child)) else {
+            return Err(SubagentError::coded("UNAUTHORIZED", "a report requires the exact resident child agent"));
+        };
+        self.must_not_close(&activation)?;
+        let parent = self.live_parent(activation.parent)?;
+        let headline = Rc::from(format!("Background subagent {} reported:", self.text(child.id())));
+        let message = self.mint(Source::Report { child: child.id() }, vec![headline, content.clone()]);
+        let id = message.id;
+        let actor = Some(child.handle());
+        let sent = if waking {
+            self.counted(&parent, id, || parent.steer(op, actor, message))
+        } else {
+            parent.inject(op, actor, message)
+        };
+        sent.map_err(|error| self.parent_unavailable(&error.to_string()))?;
+        Ok(id)
+    }
+
+    /// A person's message to a live agent object. A resident child counts it as accepted work like any other.
+    ///
+    /// # Errors
+    /// The raised signal, `ACTIVATION_CLOSING` of a child that is being released, or an inbox that does not accept.
+    pub fn prompt(
+        &self,
+        op: Option<Sym>,
+        agent: &Agent,
+        list: List,
+        waking: bool,
+        content: Rc<str>,
+        signal: &Signal,
+    ) -> Result<Sym, SubagentError> {
+        self.unless_aborted(signal)?;
+        if !self.registry.is_current(agent) {
+            return Err(SubagentError::coded("SESSION_NOT_FOUND", "the agent is not live any more"));
+        }
+        if let Some(activation) = self.activation_of(agent) {
+            self.must_not_close(&activation)?;
+        }
+        let message = self.mint(Source::User, vec![content]);
+        let id = message.id;
+        let actor = Some(agent.handle());
+        let sent = match (list, waking) {
+            (List::NextTurn, _) => self.counted(agent, id, || agent.followup(op, actor, message)),
+            (List::NextStep, true) => self.counted(agent, id, || agent.steer(op, actor, message)),
+            (List::NextStep, false) => agent.inject(op, actor, message),
+        };
+        sent.map_err(|error| {
+            let class = if agent.is_closing() { RefusalClass::Closing } else { RefusalClass::Failed };
+            SubagentError::plain(class, format!("the inbox did not accept the message: {error}"))
+        })?;
+        Ok(id)
+    }
+
+    fn must_not_close(&self, activation: &Activation) -> Result<(), SubagentError> {
+        if activation.is_closing() {
+            return Err(SubagentError::coded(
+                "ACTIVATION_CLOSING",
+                format!(
+                    "subagent \"{}\" activation is being disposed; the message was not delivered",
+                    self.text(activation.session)
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn live_parent(&self, parent: Sym) -> Result<Agent, SubagentError> {
+        self.registry.get(parent).ok_or_else(|| self.parent_unavailable("it is not live"))
+    }
+
+    fn parent_unavailable(&self, why: &str) -> SubagentError {
+        SubagentError::coded("PARENT_UNAVAILABLE", format!("direct parent is not live; the message was not delivered: {why}"))
+    }
+
+    /// Rebuilds an absent child from its log alone, as a new epoch. Runs under the child lock.
+    async fn cold_resume(
+        &self,
+        op: Option<Sym>,
+        sender: &Agent,
+        target: Sym,
+        signal: &Signal,
+    ) -> Result<Rc<Activation>, SubagentError> {
+        let inspected = self.persistence.inspect(target).await;
+        self.unless_aborted(signal)?;
+        let stored = inspected.map_err(|error| self.unavailable(target, &error.to_string()))?;
+        self.admit(sender)?;
+        // Authority before interpretation: what the log says is nobody else's business.
+        self.must_be_exact(sender, "message delivery requires the exact live sender agent")?;
+        if stored.header.parent != Some(sender.id()) {
+            return Err(self.foreign(target));
+        }
+        descriptor::resumable(self.rules, stored.header.inherited, &stored.records).map_err(|why| {
+            SubagentError::coded(
+                "NOT_RESUMABLE",
+                format!(
+                    "subagent \"{}\" has no supported continuation state and cannot be resumed; choose a different target ({why})",
+                    self.text(target)
+                ),
+            )
+        })?;
+        if self.registry.get(target).is_some() || self.store.is_live(target) {
+            // Live without an Activation: never adopted.
+            sometimes!(self.env, true, "subagent/cold-resume-raced");
+            return Err(self.unavailable(target, "it is live elsewhere"));
+        }
+        let missing = self.missing_rows(target, &stored).await;
+        self.unless_aborted(signal)?;
+        let barrier = self.begin_materializing(sender)?;
+        let slot = self.take_slot(sender)?;
+        let resumed = self
+            .registry
+            .resume(ResumeAgent {
+                op,
+                actor: Some(sender.handle()),
+                id: target,
+                subagent: true,
+                signal: self.creation_signal(signal),
+            })
+            .await;
+        let handle = match resumed {
+            Ok(handle) => handle,
+            Err(CreateError::Cancelled) => return Err(SubagentError::aborted()),
+            Err(error) => {
+                self.unless_aborted(signal)?;
+                sometimes!(self.env, matches!(error, CreateError::Taken), "subagent/cold-resume-raced");
+                return Err(self.unavailable(target, &error.to_string()));
+            }
+        };
+        self.add_missing_rows(op, &handle.agent, missing);
+        let activation = self.install(op, handle, sender, &barrier, slot, false);
+        if let Err(error) = self.publish(op, sender, &activation, signal) {
+            self.roll_back(op, &activation).await;
+            return Err(error);
+        }
+        Ok(activation)
+    }
+
+    fn unavailable(&self, target: Sym, why: &str) -> SubagentError {
+        SubagentError::coded("NOT_RESUMABLE", format!("subagent \"{}\" is unavailable: {why}", self.text(target)))
+    }
+}

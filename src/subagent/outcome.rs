@@ -1,0 +1,132 @@
+//! How an epoch ended, and what the parent is told about it. Owns the fold over an epoch's own records and the notice texts; must never look
+//! at what an earlier epoch did.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use hostproof_spec::history::{List, StopReason};
+use hostproof_spec::names::Sym;
+
+use crate::session::event::{Body, Record};
+
+/// Terminal facts of one epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub reason: StopReason,
+    pub text: Option<Rc<str>>,
+}
+
+impl Outcome {
+    /// An epoch whose teardown failed: nothing that it said is handed on.
+    pub const FAILED: Self = Self { reason: StopReason::Error, text: None };
+}
+
+/// Folds the records of a session; only those from `mark` on count for the outcome. Inherited records never held pending work, so they are not
+/// looked at. The earlier own ones are, to know which message a removal took away.
+pub(super) fn outcome_of<'r>(inherited: u32, mark: u32, records: impl IntoIterator<Item = &'r Rc<Record>>) -> Outcome {
+    let mut fold = Fold::default();
+    for record in records {
+        if record.seq >= inherited {
+            fold.record(record, record.seq >= mark);
+        }
+    }
+    let reason = match fold.last {
+        Some(StopReason::MaxTokens) => StopReason::MaxTokens,
+        Some(StopReason::Aborted | StopReason::Interrupted) => StopReason::Aborted,
+        Some(StopReason::Refusal) => StopReason::Refusal,
+        Some(StopReason::Error | StopReason::Other) => StopReason::Error,
+        // Work that was accepted and thrown away unrun is never reported as finished.
+        Some(StopReason::Completed) | None if fold.dropped.is_empty() => StopReason::Completed,
+        Some(StopReason::Completed) | None => StopReason::Aborted,
+    };
+    Outcome { reason, text: fold.text }
+}
+
+#[derive(Default)]
+struct Fold {
+    next_turn: Vec<Sym>,
+    next_step: Vec<Sym>,
+    /// Removed without having run, since the last turn that counts.
+    dropped: BTreeSet<Sym>,
+    open: Option<OpenTurn>,
+    last: Option<StopReason>,
+    text: Option<Rc<str>>,
+}
+
+#[derive(Default)]
+struct OpenTurn {
+    claimed: bool,
+    stepped: bool,
+}
+
+impl Fold {
+    fn record(&mut self, record: &Record, counts: bool) {
+        match &record.body {
+            Body::InboxSpliced { list, start, removed, inserted, cancelled } => {
+                let pending = match list {
+                    List::NextTurn => &mut self.next_turn,
+                    List::NextStep => &mut self.next_step,
+                };
+                let start = (*start as usize).min(pending.len());
+                let end = (start + *removed as usize).min(pending.len());
+                let gone: Vec<Sym> = pending.splice(start..end, inserted.iter().map(|message| message.id)).collect();
+                if counts {
+                    if *cancelled {
+                        // A replacement in the same place continues the work.
+                        if inserted.is_empty() {
+                            self.dropped.extend(gone);
+                        }
+                    } else if *removed > 0
+                        && let Some(turn) = &mut self.open
+                    {
+                        turn.claimed = true;
+                    }
+                }
+                for message in inserted {
+                    self.dropped.remove(&message.id);
+                }
+            }
+            Body::TurnStart { .. } => self.open = counts.then(OpenTurn::default),
+            Body::StepStart { .. } => {
+                if let Some(turn) = &mut self.open {
+                    turn.stepped = true;
+                }
+            }
+            Body::TurnEnd { reason, .. } => {
+                if let Some(turn) = self.open.take()
+                    && (turn.stepped || (turn.claimed && *reason != StopReason::Completed))
+                {
+                    self.last = Some(*reason);
+                    self.dropped.clear();
+                }
+            }
+            Body::AssistantMessage { text, tools, .. } if counts && (!text.is_empty() || !tools.is_empty()) => {
+                self.text = (!text.is_empty()).then(|| text.clone());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The text blocks of the notice about a settled child.
+pub(super) fn notice_blocks(child: &str, outcome: &Outcome) -> Vec<Rc<str>> {
+    let subject = format!("Background subagent {child}");
+    let headline = match outcome.reason {
+        StopReason::Completed => format!("{subject} finished and will do no further work unless you send it more."),
+        StopReason::Aborted => format!("{subject} was stopped before it finished."),
+        StopReason::MaxTokens => format!("{subject} ran out of room before it finished."),
+        StopReason::Refusal => format!("{subject} declined the task."),
+        StopReason::Error => format!("{subject} failed before it finished."),
+        StopReason::Interrupted => format!("{subject} ended abnormally (interrupted) before it finished."),
+        StopReason::Other => format!("{subject} ended abnormally (other) before it finished."),
+    };
+    let mut blocks = vec![Rc::from(headline)];
+    match &outcome.text {
+        Some(text) => {
+            blocks.push(Rc::from("Its closing message:"));
+            blocks.push(text.clone());
+        }
+        None => blocks.push(Rc::from("It left no closing message.")),
+    }
+    blocks
+}

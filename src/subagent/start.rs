@@ -1,0 +1,358 @@
+//! Starting a continuable child. Owns the documented order and the roll-back of every failure point; must never leave a trace of a start that it
+//! rejects: until acceptance no byte of the child's log goes to storage.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hostproof_spec::history::{CloseCause, Fact, Source};
+use hostproof_spec::names::Sym;
+use hostproof_spec::refusal::RefusalClass;
+use hostproof_spec::revision::Residency;
+use hostproof_spec::sometimes;
+
+use super::activation::{Activation, Hold, Slot};
+use super::error::SubagentError;
+use super::provider::PrepareRequest;
+use super::{Barrier, Subagents, descriptor};
+use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, InboxChange};
+use crate::env::{IdKind, Signal, TaskLabel};
+use crate::planted;
+use crate::session::event::{Body, CatalogRow, DescriptorRecord};
+
+/// What a start asks for.
+pub struct ContinuableStart {
+    /// Name of the provider.
+    pub provider: Rc<str>,
+    /// Durable label of the child.
+    pub label: Rc<str>,
+    /// A reserved id, or none for a fresh one.
+    pub child: Option<Sym>,
+    /// The initial prompt.
+    pub content: Rc<str>,
+    /// Absolute delegation-depth cap; the setting where absent.
+    pub max_depth: Option<u32>,
+}
+
+/// An accepted start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// The child.
+    pub child: Sym,
+    /// The accepted initial prompt.
+    pub message: Sym,
+}
+
+impl Subagents {
+    /// Starts a continuable child of `parent`. Resolves when its inbox accepted the initial prompt; `registered` is called as soon as the
+    /// child's agent exists.
+    ///
+    /// # Errors
+    /// `DRAINING`, `UNAUTHORIZED`, `DUPLICATE_CHILD`, `DEPTH_EXCEEDED`, `NO_PROVIDER`, `UNSUPPORTED_CAPABILITY`, `ACTIVATION_LIMIT_REACHED`,
+    /// `ACTIVATION_CLOSING`, or a failure of preparation, creation or the inbox. Nothing is left behind.
+    pub async fn start_continuable(
+        &self,
+        op: Option<Sym>,
+        parent: &Agent,
+        start: ContinuableStart,
+        signal: Signal,
+        registered: impl FnOnce(&Agent),
+    ) -> Result<Started, SubagentError> {
+        self.admit(parent)?;
+        self.must_be_exact(parent, "subagent creation requires the exact live parent agent")?;
+        let child = match start.child {
+            Some(child) if self.text(child).is_empty() => {
+                return Err(SubagentError::coded("INVALID_ARGUMENT", "a reserved child id must not be empty"));
+            }
+            Some(child) => child,
+            None => self.env.names().intern(&self.env.fresh_id(IdKind::Session)),
+        };
+        self.must_be_free(child)?;
+        let depth = self.child_depth(parent, start.max_depth)?;
+        let identity = descriptor::fresh(self.rules, &start.provider, &start.label);
+        // An idle parent that is itself a child must not settle while its first child is being prepared.
+        let _hold = match self.activation_of(parent) {
+            Some(owner) if self.rules.residency == Residency::InboxEmpty => Some(Hold::on(owner)),
+            _ => None,
+        };
+
+        let request = PrepareRequest { child, parent: parent.clone(), signal: signal.clone() };
+        let prepared = self.providers.prepare(&start.provider, request).await?;
+        self.unless_aborted(&signal)?;
+        self.admit(parent)?;
+
+        let guard = self.locks.enter(child).await;
+        self.unless_aborted(&signal)?;
+        self.admit(parent)?;
+        self.must_be_free(child)?;
+
+        let barrier = self.begin_materializing(parent)?;
+        let slot = self.take_slot(parent)?;
+        let created = self
+            .registry
+            .create(CreateAgent {
+                op,
+                actor: Some(parent.handle()),
+                id: child,
+                parent: Some(parent.id()),
+                subagent: true,
+                depth,
+                seed: vec![Body::Descriptor(DescriptorRecord::Known(identity))],
+                inherited: prepared.inherited,
+                signal: self.creation_signal(&signal),
+                open_writer: planted!(self.env, P04),
+                check_stored: start.child.is_some(),
+            })
+            .await;
+        let handle = match created {
+            Ok(handle) => handle,
+            Err(error) => {
+                sometimes!(self.env, matches!(error, CreateError::Stored), "subagent/reserved-id-stored");
+                if planted!(self.env, M45) {
+                    std::mem::forget(slot);
+                }
+                return Err(self.not_created(child, &signal, error));
+            }
+        };
+        registered(&handle.agent);
+        let activation = self.install(op, handle, parent, &barrier, slot, true);
+
+        let accepted = self.publish(op, parent, &activation, &signal).and_then(|()| {
+            sometimes!(self.env, activation.is_closing(), "subagent/drain-during-publication");
+            self.accept_start(op, parent, &activation, &start, &signal)
+        });
+        match accepted {
+            Ok(message) => {
+                self.after_acceptance(&activation, &signal);
+                drop((guard, barrier));
+                Ok(Started { child, message })
+            }
+            Err(error) => {
+                sometimes!(self.env, true, "subagent/start-rolled-back-after-publication");
+                self.roll_back(op, &activation).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The last span of a start: everything from the caller's signal to the parent's row, without an await.
+    fn accept_start(
+        &self,
+        op: Option<Sym>,
+        parent: &Agent,
+        activation: &Rc<Activation>,
+        start: &ContinuableStart,
+        signal: &Signal,
+    ) -> Result<Sym, SubagentError> {
+        self.may_enter(op, parent, activation, signal)?;
+        let message = self.mint(Source::User, vec![start.content.clone()]);
+        let id = message.id;
+        let agent = activation.agent();
+        self.counted(agent, id, || agent.followup(op, Some(parent.handle()), message))
+            .map_err(|error| self.send_failed(&error))?;
+        if self.rules.catalog_rows {
+            // The parent's row must never be durable before the child's log is.
+            if let (Some(rows), Some(log)) = (parent.session().writer(), agent.session().writer()) {
+                rows.hold_until_durable(log);
+            }
+            let header = agent.session().header();
+            let row = CatalogRow {
+                child: activation.session,
+                created_at: header.created_at,
+                continuable: true,
+                label: Some(start.label.clone()),
+            };
+            parent.session().append(op, Body::CatalogRow(row)).map_err(|error| {
+                SubagentError::plain(RefusalClass::Failed, format!("the parent's catalog row could not be appended: {error}"))
+            })?;
+            self.emit(op, Some(parent), Fact::CatalogRow { parent: parent.id(), child: activation.session });
+        }
+        activation.announced.set(true);
+        if let Some(writer) = agent.session().writer() {
+            writer.open();
+        }
+        Ok(id)
+    }
+
+    /// The checks of every final admission span: signal, scope, not closing, exact live sender that is the durable parent, ownership.
+    pub(super) fn may_enter(
+        &self,
+        op: Option<Sym>,
+        sender: &Agent,
+        activation: &Rc<Activation>,
+        signal: &Signal,
+    ) -> Result<(), SubagentError> {
+        self.unless_aborted(signal)?;
+        self.admit(sender)?;
+        self.must_be_open(activation)?;
+        self.must_be_parent(sender, activation)?;
+        self.take_ownership(op, sender, activation)?;
+        // An observer of the ownership fact may have closed it.
+        self.must_be_open(activation)
+    }
+
+    fn must_be_open(&self, activation: &Activation) -> Result<(), SubagentError> {
+        if activation.is_closing() {
+            return Err(SubagentError::coded(
+                "ACTIVATION_CLOSING",
+                format!(
+                    "subagent \"{}\" activation is being disposed; the message was not delivered",
+                    self.text(activation.session)
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn must_be_parent(&self, sender: &Agent, activation: &Activation) -> Result<(), SubagentError> {
+        self.must_be_exact(sender, "message delivery requires the exact live sender agent")?;
+        let any_ancestor = planted!(self.env, M05) && activation.ancestry.iter().any(|above| above == sender);
+        if activation.parent != sender.id() && !any_ancestor {
+            return Err(self.foreign(activation.session));
+        }
+        Ok(())
+    }
+
+    pub(super) fn must_be_exact(&self, agent: &Agent, otherwise: &str) -> Result<(), SubagentError> {
+        let exact = self.is_exact(agent);
+        sometimes!(self.env, !exact && self.registry.get(agent.id()).is_some(), "subagent/stale-object-refused");
+        if exact { Ok(()) } else { Err(SubagentError::coded("UNAUTHORIZED", otherwise)) }
+    }
+
+    pub(super) fn foreign(&self, child: Sym) -> SubagentError {
+        SubagentError::coded("UNAUTHORIZED", format!("subagent \"{}\" belongs to another parent session", self.text(child)))
+    }
+
+    pub(super) fn send_failed(&self, error: &crate::agent::SendError) -> SubagentError {
+        SubagentError::plain(RefusalClass::Failed, format!("the inbox did not accept the message: {error}"))
+    }
+
+    fn must_be_free(&self, child: Sym) -> Result<(), SubagentError> {
+        let taken = self.registry.get(child).is_some() || self.store.is_live(child) || self.activation(child).is_some();
+        sometimes!(self.env, taken, "subagent/reserved-id-live");
+        if taken { Err(self.duplicate(child)) } else { Ok(()) }
+    }
+
+    fn duplicate(&self, child: Sym) -> SubagentError {
+        SubagentError::coded("DUPLICATE_CHILD", format!("subagent \"{}\" already exists", self.text(child)))
+    }
+
+    fn child_depth(&self, parent: &Agent, cap: Option<u32>) -> Result<u32, SubagentError> {
+        let exceeded = |attempted: u64, cap: u32| {
+            SubagentError::coded("DEPTH_EXCEEDED", format!("subagent depth {attempted} exceeds maxDepth {cap}"))
+        };
+        let attempted = u64::from(parent.session().header().depth) + 1;
+        let depth = u32::try_from(attempted).map_err(|_| exceeded(attempted, u32::MAX))?;
+        match cap.or(self.env.settings().max_depth) {
+            Some(cap) if depth > cap => Err(exceeded(attempted, cap)),
+            _ => Ok(depth),
+        }
+    }
+
+    fn not_created(&self, child: Sym, signal: &Signal, error: CreateError) -> SubagentError {
+        if self.unless_aborted(signal).is_err() {
+            return SubagentError::aborted();
+        }
+        match error {
+            CreateError::Cancelled => SubagentError::aborted(),
+            CreateError::Taken | CreateError::Stored => self.duplicate(child),
+            error => SubagentError::plain(
+                RefusalClass::Failed,
+                format!("subagent \"{}\" could not be created: {error}", self.text(child)),
+            ),
+        }
+    }
+
+    /// Makes a fresh agent the residency of its session, before any further check: from here a roll-back is a whole disposal.
+    pub(super) fn install(
+        &self,
+        op: Option<Sym>,
+        handle: AgentHandle,
+        parent: &Agent,
+        barrier: &Barrier,
+        slot: Option<Slot>,
+        fresh: bool,
+    ) -> Rc<Activation> {
+        let agent = handle.agent.clone();
+        let activation = Rc::new(Activation {
+            session: agent.id(),
+            epoch: self.env.names().intern(&self.env.fresh_id(IdKind::Run)),
+            parent: agent.session().header().parent.unwrap_or(parent.id()),
+            ancestry: barrier.lineage().to_vec(),
+            fresh,
+            mark: Cell::new(agent.session().len()),
+            started: Cell::new(false),
+            announced: Cell::new(false),
+            accepted: RefCell::default(),
+            owned: RefCell::default(),
+            owner: RefCell::default(),
+            holds: Cell::new(0),
+            generation: Cell::new(0),
+            bell: super::wait::Bell::default(),
+            closing: RefCell::default(),
+            slot: RefCell::new(slot),
+            handle,
+        });
+        self.resident.borrow_mut().insert(activation.session, activation.clone());
+        let fact = Fact::ActivationOpened { session: activation.session, epoch: activation.epoch, agent: agent.handle() };
+        self.emit(op, Some(parent), fact);
+        activation
+    }
+
+    /// What follows the transfer of a new agent: signal, scope, ownership, then the start edge and the watcher.
+    pub(super) fn publish(
+        &self,
+        op: Option<Sym>,
+        parent: &Agent,
+        activation: &Rc<Activation>,
+        signal: &Signal,
+    ) -> Result<(), SubagentError> {
+        self.unless_aborted(signal)?;
+        self.admit(parent)?;
+        self.take_ownership(op, parent, activation)?;
+        self.watch_inbox(activation);
+        activation.mark.set(activation.agent().session().len());
+        activation.started.set(true);
+        self.emit(op, Some(parent), Fact::StartEdge { session: activation.session, run: activation.epoch });
+        let (this, watched) = (self.this(), activation.clone());
+        let label = TaskLabel { role: "residency-watcher", session: Some(activation.session) };
+        self.env.spawn(label, Box::pin(async move { this.watch_residency(&watched).await }));
+        Ok(())
+    }
+
+    /// Releases an epoch that was never accepted. The caller sees the refusal, whatever happens here.
+    pub(super) async fn roll_back(&self, op: Option<Sym>, activation: &Rc<Activation>) {
+        if planted!(self.env, M45)
+            && let Some(slot) = activation.slot.take()
+        {
+            std::mem::forget(slot);
+        }
+        let released = self.close(op, activation, CloseCause::RolledBack, false);
+        if let Err(error) = released.wait().await {
+            self.env.warn(&format!("a rejected start could not be released cleanly: {error}"));
+        }
+    }
+
+    fn watch_inbox(&self, activation: &Rc<Activation>) {
+        let watched = Rc::downgrade(activation);
+        let env = self.env.clone();
+        activation.agent().set_inbox_listener(Some(Rc::new(move |change| {
+            let Some(activation) = watched.upgrade() else { return };
+            match change {
+                InboxChange::Claimed { message, .. } if !planted!(env, M14) => {
+                    activation.accepted.borrow_mut().remove(&message);
+                }
+                InboxChange::Discarded { message, .. } => {
+                    activation.accepted.borrow_mut().remove(&message);
+                }
+                _ => {}
+            }
+            activation.touch();
+        })));
+        let watched = Rc::downgrade(activation);
+        activation.agent().set_idle_listener(Some(Rc::new(move || {
+            if let Some(activation) = watched.upgrade() {
+                activation.bell.ring();
+            }
+        })));
+    }
+}
