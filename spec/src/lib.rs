@@ -1,6 +1,8 @@
 //! The contract of agent-session hosts, as data. (front page: to be written by the owner of this crate)
 
 pub mod bugs;
+pub mod coverage;
+pub mod envelope;
 pub mod history;
 pub mod names;
 pub mod operation;
