@@ -14,6 +14,7 @@ use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::points::Point;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 
+pub mod script;
 pub mod select;
 #[cfg(feature = "tokio-env")]
 pub mod tokio;
