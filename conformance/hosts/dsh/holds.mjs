@@ -32,7 +32,7 @@ export class Controls {
   armHold({ hold, point, session, nth }) {
     if (!HOLD_POINTS.includes(point)) throw new RpcError(INVALID_PARAMS, `this host has no hold point \`${point}\``)
     if (this.holds.has(hold)) throw new RpcError(INVALID_PARAMS, `hold \`${hold}\` is armed already`)
-    this.holds.set(hold, { name: hold, point, session, left: nth, reached: undefined, gate: undefined })
+    this.holds.set(hold, { name: hold, point, session, left: nth, gate: undefined, waits: false })
   }
 
   release({ hold, fail = false }) {
@@ -53,20 +53,29 @@ export class Controls {
 
   /** Names of the holds at which something waits, with the point. */
   held() {
-    return [...this.holds.values()].filter((hold) => hold.gate !== undefined).map((hold) => `${hold.name} at ${hold.point}`)
+    return [...this.holds.values()].filter((hold) => hold.waits).map((hold) => `${hold.name} at ${hold.point}`)
   }
 
-  /** A task of `session` arrives at `point`: `undefined` when it may go on, else a promise to wait for, which rejects when the held call must fail. */
-  arrive(point, session) {
+  /**
+   * A task of `session` arrives at `point`: `undefined` when it may go on, else a promise to wait for, which rejects when the held call must fail. `signal` is
+   * what makes the task leave before it is released.
+   */
+  arrive(point, session, signal) {
     const met = []
     for (const hold of this.holds.values()) {
       if (hold.gate !== undefined || hold.point !== point || (hold.session !== undefined && hold.session !== session)) continue
       hold.left -= 1
       if (hold.left > 0) continue
       hold.gate = Promise.withResolvers()
+      hold.waits = true
       met.push(hold)
     }
     if (met.length === 0) return undefined
+    const leave = () => {
+      for (const hold of met) hold.waits = false
+    }
+    if (signal?.aborted) leave()
+    else signal?.addEventListener('abort', leave, { once: true })
     for (const hold of met) notify('hold/reached', { hold: hold.name, session })
     // A hold that is released with failure while nobody waits any more (its turn was cancelled) is not an unhandled rejection.
     const all = Promise.all(met.map((hold) => hold.gate.promise)).then(() => undefined)

@@ -19,7 +19,7 @@ import ToolRuntime, { defineTool } from '@deepseek-ai/dsh-tools'
 
 import * as ids from './ids.mjs'
 import { Controls } from './holds.mjs'
-import { PROVIDER, Script, ScriptedModel } from './model.mjs'
+import { PROVIDER, Script, ScriptedModel, unlessAborted } from './model.mjs'
 import { Observer, assertTrigger, initiator, operations } from './observe.mjs'
 import { outcomeOf } from './outcome.mjs'
 import { INVALID_PARAMS, RpcError, UNKNOWN_METHOD, activity, currentSpan, note, notify } from './wire.mjs'
@@ -44,11 +44,11 @@ function wrap(prototype, name, around) {
 }
 
 /** Arrives at a hold point that is also a fault target, then goes on. Synchronous when nothing is armed. */
-function pass(point, session, go) {
+function pass(point, session, go, signal) {
   const { controls } = mounted
   const failure = controls.trip(point, session)
   if (failure !== undefined) return Promise.reject(failure)
-  const gate = controls.arrive(point, session)
+  const gate = controls.arrive(point, session, signal)
   return gate === undefined ? go() : gate.then(go)
 }
 
@@ -92,12 +92,12 @@ function watchStorage() {
 
 function watchRegistry() {
   const around = (go, [options]) => {
-    const { setup } = options
+    const { setup, signal } = options
     const id = options.sessionId ?? options.resumeSessionId
     // The last moment before publication is the end of the unpublished set-up.
     options.setup = (childCtx) => {
       const made = setup?.(childCtx)
-      return isChild(childCtx.agent.session.header) ? pass('start.create', id, () => made) : made
+      return pass('start.create', id, () => made, signal)
     }
     const making = go()
     const { handles, controls } = mounted
@@ -189,8 +189,8 @@ function echo() {
       render: (_args, value) => [{ type: 'text', text: value.echo }],
     },
     async execute({ input }, exec) {
-      const gate = mounted?.controls.arrive('tool.body', exec.agent?.id)
-      if (gate !== undefined) await gate
+      const gate = mounted?.controls.arrive('tool.body', exec.agent?.id, exec.signal)
+      if (gate !== undefined) await unlessAborted(gate, exec.signal)
       return { echo: input }
     },
   })
@@ -282,6 +282,11 @@ function start({ op, bind, aborted = false, operation }) {
       bound.set(bind, agent)
     },
   }
+  const accepted = (result) => {
+    // A delivery to a live receiver makes no agent; its handle names the one that received.
+    if (bind !== undefined && !record.has && verb === 'deliver') record.bound(ctx.agents.get(args.target))
+    done({ status: 'ok', ...result })
+  }
   running.set(op, record)
   if (aborted) abort.abort(reason)
   notify('op/started', { op, actor: record.actor, span: currentSpan() })
@@ -293,8 +298,8 @@ function start({ op, bind, aborted = false, operation }) {
   operations.run(record, () => {
     try {
       const result = VERBS[verb].run(ctx, args, abort.signal, actor)
-      if (typeof result?.then !== 'function') done({ status: 'ok', ...result })
-      else result.then((value) => done({ status: 'ok', ...value }), refused)
+      if (typeof result?.then === 'function') result.then(accepted, refused)
+      else accepted(result)
     } catch (error) {
       refused(error)
     }

@@ -34,7 +34,7 @@ export class Script {
 }
 
 /** Waits for `promise` unless `signal` is raised first; then throws its reason. */
-async function unlessAborted(promise, signal) {
+export async function unlessAborted(promise, signal) {
   if (signal === undefined) return promise
   const aborted = Promise.withResolvers()
   const raise = () => aborted.reject(signal.reason ?? new DOMException('aborted', 'AbortError'))
@@ -74,7 +74,7 @@ export class ScriptedModel extends LlmAdapter {
     }
     this.running += 1
     try {
-      const gate = this.controls.arrive('model.request', session)
+      const gate = this.controls.arrive('model.request', session, signal)
       if (gate !== undefined) await this.aside(() => unlessAborted(gate, signal))
       if (reply.text) {
         text = reply.text

@@ -12,4 +12,7 @@ if [ ! -x "$node" ]; then
 		exit 3
 	}
 fi
+# One thread for file operations: they end in the order in which they began, so that equal cases give equal histories.
+UV_THREADPOOL_SIZE=1
+export UV_THREADPOOL_SIZE
 exec "$node" "$here/adapter.mjs" "$@"
