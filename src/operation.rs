@@ -16,7 +16,7 @@ use hostproof_spec::operation::{InterruptBy, Operation};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::wire::{Call, ListRow, Outcome};
 
-use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, ResumeAgent};
+use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, ResumeAgent, TeardownError};
 use crate::env::{Signal, TaskLabel};
 use crate::host::Host;
 use crate::persistence::ReadError;
@@ -28,6 +28,7 @@ pub struct Driver {
     agents: RefCell<BTreeMap<String, Agent>>,
     /// The right to dispose a top-level agent, by the name of the object.
     roots: RefCell<BTreeMap<Sym, AgentHandle>>,
+    /// The caller's signals. A late one is still raised: it must mean nothing by itself.
     signals: RefCell<BTreeMap<String, Signal>>,
 }
 
@@ -94,7 +95,7 @@ impl Driver {
         self.agents.borrow().get(handle).cloned()
     }
 
-    /// Raises the caller's signal of an operation; an unknown or finished one is passed over.
+    /// Raises the caller's signal of an operation, finished or not; an unknown one is passed over.
     pub fn abort(&self, op: &str) {
         let signal = self.signals.borrow().get(op).cloned();
         let Some(signal) = signal else { return };
@@ -135,7 +136,6 @@ impl Driver {
             Box::pin(async move {
                 let answered = this.carry_out(op, &call, &signal).await;
                 let outcome = this.conclude(op, actor.as_ref(), &call, answered);
-                this.signals.borrow_mut().remove(&call.op);
                 *end.outcome.borrow_mut() = Some(outcome);
                 let wakers = end.wakers.take();
                 for waker in wakers {
@@ -363,9 +363,13 @@ impl Driver {
         let Some(handle) = handle else {
             return Err(SubagentError::coded("UNAUTHORIZED", "only the continuation manager disposes a continuable child"));
         };
-        handle.dispose(op).await.map_err(|error| SubagentError::coded("ACTIVATION_TEARDOWN_FAILED", error.to_string()))?;
+        let disposed = handle.dispose(op).await;
         self.host.subagents().agent_left();
-        Ok(Answer::default())
+        match disposed {
+            // The agent is gone; that its last bytes may not be durable was told as a warning.
+            Ok(()) | Err(TeardownError::Write(_)) => Ok(Answer::default()),
+            Err(error) => Err(SubagentError::coded("ACTIVATION_TEARDOWN_FAILED", error.to_string())),
+        }
     }
 
     fn must_not_be_live(&self, id: Sym) -> Result<(), SubagentError> {

@@ -47,6 +47,8 @@ struct Inner {
     phase: RefCell<Phase>,
     /// A wake came when it could not start anything; replayed at the end of the activity.
     latch: Cell<bool>,
+    /// Whoever releases the agent has begun: nothing wakes it any more.
+    quenched: Cell<bool>,
     idle: Notify,
     idle_listener: RefCell<Option<Rc<dyn Fn()>>>,
     disposal: RefCell<Disposal>,
@@ -119,6 +121,7 @@ impl Agent {
             inbox,
             phase: RefCell::new(Phase::Idle),
             latch: Cell::new(false),
+            quenched: Cell::new(false),
             idle: Notify::new(),
             idle_listener: RefCell::default(),
             disposal: RefCell::new(Disposal::None),
@@ -254,7 +257,7 @@ impl Agent {
     }
 
     fn wake(&self, by: By) {
-        if self.is_closing() {
+        if self.is_closing() || self.0.quenched.get() {
             return; // An observer of the insertion disposed the agent, and the message is discarded with it (2.6.6).
         }
         let start = match &*self.0.phase.borrow() {
@@ -269,6 +272,12 @@ impl Agent {
             self.start(by);
         }
         sometimes!(self.0.env, self.is_maintaining(), "agent/wake-during-maintenance");
+    }
+
+    /// From here on nothing wakes it: its release has begun, though its disposal has not (whoever releases it waits for others first).
+    pub fn quench(&self) {
+        self.0.quenched.set(true);
+        self.0.latch.set(false);
     }
 
     /// Moves a pending next-turn message to the next step of the running turn.
@@ -386,7 +395,7 @@ impl Agent {
         sometimes!(self.0.env, stopped && latched && !pending, "agent/latch-without-work");
         sometimes!(self.0.env, stopped && latched && pending, "agent/latch-replayed");
         sometimes!(self.0.env, stopped && !latched && pending && !self.is_closing(), "agent/queue-parked");
-        if pending && wanted && !self.is_closing() {
+        if pending && wanted && !self.is_closing() && !self.0.quenched.get() {
             *self.0.phase.borrow_mut() = Phase::Running(Activity::new());
             true
         } else {

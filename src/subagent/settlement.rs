@@ -70,7 +70,8 @@ impl Subagents {
         }
         let unchanged = !flushes_first || judged == (activation.generation.get(), activation.agent().session().len());
         sometimes!(self.env, !unchanged, "subagent/generation-changed-during-final-flush");
-        if !planted!(self.env, M16) && !(unchanged && self.is_quiet(activation)) {
+        let judged_again = planted!(self.env, M16) || (unchanged && self.is_quiet(activation));
+        if !judged_again {
             // Looked at under an older state: the next look starts from scratch.
             activation.bell.ring();
             return false;
@@ -117,24 +118,32 @@ impl Subagents {
             return released;
         }
         let top = Rc::new(Released::default());
-        *activation.closing.borrow_mut() = Some((cause, top.clone()));
-        let mut open = vec![(activation.clone(), cause, top.clone(), flushed)];
-        while let Some((activation, cause, released, flushed)) = open.pop() {
+        // Everything is marked before anybody is told, so that no observer finds a tree that is half open.
+        let mut tree: Vec<(Rc<Activation>, CloseCause, Rc<Released>)> = Vec::new();
+        let mut unmarked = vec![(activation.clone(), cause, top.clone())];
+        while let Some((activation, cause, released)) = unmarked.pop() {
+            *activation.closing.borrow_mut() = Some((cause, released.clone()));
+            if !planted!(self.env, M20) {
+                activation.agent().quench();
+            }
+            let owned = activation.owned.borrow().clone();
+            unmarked.extend(
+                owned
+                    .into_iter()
+                    .rev()
+                    .filter(|child| !child.is_closing())
+                    .map(|child| (child, CloseCause::Drained, Rc::default())),
+            );
+            tree.push((activation, cause, released));
+        }
+        for (activation, cause, released) in tree {
             if planted!(self.env, M02) {
-                self.resident.borrow_mut().remove(&activation.session);
+                self.unmap(op, &activation);
             }
             activation.touch();
             self.emit(op, None, Fact::ActivationClosing { session: activation.session, epoch: activation.epoch, cause });
             activation.agent().cancel(op, None, CancelCause::Parent, false);
-            let owned = activation.owned.borrow().clone();
-            for child in owned.into_iter().rev() {
-                if child.is_closing() {
-                    continue;
-                }
-                let released = Rc::new(Released::default());
-                *child.closing.borrow_mut() = Some((CloseCause::Drained, released.clone()));
-                open.push((child, CloseCause::Drained, released, false));
-            }
+            let flushed = flushed && Rc::ptr_eq(&released, &top);
             let this = self.this();
             let label = TaskLabel { role: "activation-release", session: Some(activation.session) };
             self.env.spawn(label, Box::pin(async move { this.release(op, &activation, &released, flushed).await }));
@@ -169,7 +178,11 @@ impl Subagents {
         }
 
         drop(activation.slot.take());
-        self.unmap(op, activation);
+        // It may have been the root of a drain itself.
+        self.agent_left();
+        if !planted!(self.env, M02) {
+            self.unmap(op, activation);
+        }
         let late = planted!(self.env, M17);
         if !late {
             self.notify(op, activation, &outcome);
