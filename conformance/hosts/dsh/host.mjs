@@ -141,7 +141,10 @@ export async function mount({ store, script, base, maxActive, frozenClock = fals
   try {
     observer.listen()
     ctx.on('internal/dispatch', (_type, name, args) => failInsertion(name, args))
-    ctx.on('agent/pre-step', ({ agent, messages, step }, next) => declineByScript(agent, messages, step, next))
+    ctx.on('agent/pre-step', ({ agent, messages, turn: number, step }, next) => {
+      observer.proposed(agent.id, number, step)
+      return declineByScript(agent, messages, step, next)
+    })
     await ctx.plugin(LlmRuntime)
     ctx.logger.exporter({ levels: { default: 2 }, export: (message) => note(`host: ${format(...message.args)}`) })
     await ctx.plugin(SessionStore)

@@ -60,7 +60,7 @@ function text(blocks) {
 export class Observer {
   names = new WeakMap()
   agents = 0
-  /** Position of the last step of each session. */
+  /** Position of the last step that each session proposed. */
   steps = new Map()
   /** `session message` of every message that a model of this process saw. */
   shown = new Set()
@@ -190,7 +190,6 @@ export class Observer {
       for (const message of before?.slice(data.start, data.start + (data.removedCount ?? 0)) ?? []) this.removedAt.set(`${session.id} ${message.id}`, seq)
       for (const message of data.inserted) this.insertedAt.set(`${session.id} ${message.id}`, { seq, list: data.target })
     }
-    if (type === 'step/start') this.steps.set(session.id, { turn: data.turn, step: data.step })
     this.fact('appended', { session: session.id, seq, record: type })
     if (type === 'turn/start') this.fact('turn-started', { session: session.id, turn: data.turn })
     if (type === 'turn/end') this.fact('turn-ended', { session: session.id, turn: data.turn, reason: turnReason(data.reason) })
@@ -199,7 +198,8 @@ export class Observer {
   messageInserted(agent, message) {
     const key = `${agent.id} ${message.id}`
     this.inserted.add(key)
-    const { seq, list } = this.insertedAt.get(key)
+    // The log of a disposed agent object is heard no more, but its inbox still takes messages.
+    const { seq, list = agent.inbox.nextTurn.includes(message) ? 'next-turn' : 'next-step' } = this.insertedAt.get(key) ?? {}
     this.fact('inserted', {
       session: agent.id,
       message: message.id,
@@ -208,6 +208,11 @@ export class Observer {
       source: source(message.source),
       seq,
     })
+  }
+
+  /** A step of `session` is proposed. */
+  proposed(session, turn, step) {
+    this.steps.set(session, { turn, step })
   }
 
   position(session) {
