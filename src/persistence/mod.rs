@@ -15,6 +15,10 @@
 pub mod jsonl;
 pub mod scan;
 mod store;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use store::{Persistence, ReadError, Stored, encode_id, project_of};
