@@ -223,9 +223,22 @@ function declineByScript(agent, messages, step, next) {
   return next()
 }
 
+/** What a trigger does. Runs inside an event of the host, so it may not throw; what cannot be done is an operation that is refused. */
 function act(what) {
-  if (what.do === 'abort') cancel({ op: what.op })
-  else start(what.call)
+  if (what.do === 'abort') {
+    if (mounted.running.has(what.op)) cancel({ op: what.op })
+    else note(`a trigger would cancel ${what.op}, which was not started`)
+    return
+  }
+  const { call } = what
+  try {
+    expectHandles(call.operation)
+  } catch (error) {
+    notify('op/started', { op: call.op, span: currentSpan() })
+    notify('op/done', { op: call.op, outcome: { status: 'refused', class: 'invalid-argument', message: error.message } })
+    return
+  }
+  start(call)
 }
 
 /** Raises the signal of an operation's caller. */
@@ -238,13 +251,17 @@ export function cancel({ op }) {
 
 const UNSERVED = ['queue-edit', 'queue-remove', 'queue-steer']
 
+function expectServed(operation) {
+  if (UNSERVED.includes(operation?.name)) throw new RpcError(UNKNOWN_METHOD, `this revision has no \`${operation.name}\``)
+  if (!Object.hasOwn(VERBS, operation?.name)) throw new RpcError(INVALID_PARAMS, `unknown operation \`${operation?.name}\``)
+}
+
 /** Starts calls in one span. */
 export function startAll({ calls }) {
   const { running } = expectMounted()
   const names = new Set()
   for (const { op, operation } of calls) {
-    if (UNSERVED.includes(operation?.name)) throw new RpcError(UNKNOWN_METHOD, `this revision has no \`${operation.name}\``)
-    if (!Object.hasOwn(VERBS, operation?.name)) throw new RpcError(INVALID_PARAMS, `unknown operation \`${operation?.name}\``)
+    expectServed(operation)
     if (running.has(op) || names.has(op)) throw new RpcError(INVALID_PARAMS, `operation \`${op}\` was started already`)
     names.add(op)
   }
@@ -421,6 +438,7 @@ export const armFault = (params) => expectMounted().controls.armFault(params)
 export function armTrigger(params) {
   const { controls } = expectMounted()
   assertTrigger(params)
+  if (params.act.do === 'call') expectServed(params.act.call.operation)
   controls.armTrigger(params)
 }
 

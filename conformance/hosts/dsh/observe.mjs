@@ -64,8 +64,8 @@ export class Observer {
   steps = new Map()
   /** `session message` of every message that a model of this process saw. */
   shown = new Set()
-  /** `session message` of every message that was accepted in this process. */
-  inserted = new Set()
+  /** Messages that the inbox of the agent that is being published held from the start, each with its list. */
+  found = []
   /** Sequence number of the record that put a message in, and of the one that took it out, by `session message`. */
   insertedAt = new Map()
   removedAt = new Map()
@@ -153,10 +153,12 @@ export class Observer {
       this.bind(session, agent)
     }
     const loaded = this.stored.has(session.id)
+    // Nothing was accepted yet: what the inbox of a rebuilt agent holds comes from its log.
+    this.found = loaded ? Object.entries(LISTS).flatMap(([list, name]) => (agent?.inbox[list] ?? []).map(({ id }) => [id, name])) : []
     this.fact('session-entered', { session: session.id })
     if (loaded) this.fact('log-loaded', { session: session.id, end: session.firstLiveSeq })
-    // What was appended while nobody could hear it: a child's descriptor, the end of a seed. Inherited and loaded records are not appended.
-    const first = loaded ? session.firstLiveSeq : (session.header.seedLength ?? 0)
+    // What a new log began with before anybody could hear it: what it inherits, a child's descriptor, the end of a seed. Loaded records were there before.
+    const first = loaded ? session.firstLiveSeq : 0
     for (const { seq, type } of session.events.slice(first)) this.fact('appended', { session: session.id, seq, record: type })
   }
 
@@ -167,19 +169,14 @@ export class Observer {
   }
 
   agentEntered(agent) {
-    const { session } = agent
-    const { header } = session
+    const { header } = agent.session
+    const { found } = this
     this.fact('agent-entered', {
       session: agent.id,
       agent: this.name(agent),
       parent: header.origin === 'subagent' ? header.parentSession : undefined,
     })
-    if (!this.stored.has(agent.id)) return
-    for (const [list, name] of Object.entries(LISTS)) {
-      for (const message of agent.inbox[list]) {
-        if (!this.inserted.has(`${agent.id} ${message.id}`)) this.fact('restored', { session: agent.id, message: message.id, list: name })
-      }
-    }
+    for (const [message, list] of found) this.fact('restored', { session: agent.id, message, list })
   }
 
   appended(session, event) {
@@ -197,7 +194,6 @@ export class Observer {
 
   messageInserted(agent, message) {
     const key = `${agent.id} ${message.id}`
-    this.inserted.add(key)
     // The log of a disposed agent object is heard no more, but its inbox still takes messages.
     const { seq, list = agent.inbox.nextTurn.includes(message) ? 'next-turn' : 'next-step' } = this.insertedAt.get(key) ?? {}
     this.fact('inserted', {

@@ -42,13 +42,17 @@ const stories = {
     await host.end()
   },
 
-  async 'a fork inherits, and its own log begins after what it inherits'() {
+  async 'a fork inherits, and its log is told from its first record'() {
     const host = await withParent()
     await host.ok('prompt', { agent: 'p', list: 'next-turn', waking: true, content: 'first' })
     const inherited = host.facts('appended', P).length
     const { child } = await host.ok(...startOf('p', C, { provider: 'fork' }))
     assert.equal(child, C)
-    assert.equal(host.facts('appended', C)[0].seq, inherited)
+    assert.deepEqual(
+      host.facts('appended', C).map(({ seq }) => seq),
+      host.facts('appended', C).map((_, index) => index),
+    )
+    assert.ok(host.facts('appended', C).findIndex(({ record }) => record === 'subagent/descriptor') >= inherited)
     await host.end()
   },
 
@@ -425,6 +429,13 @@ const stories = {
     assert.equal(calling.lines[inserted + 1].params.span, calling.lines[inserted].params.span)
     assert.equal(calling.outcome('inner').status, 'ok')
     await calling.end()
+
+    const early = await withParent()
+    const ghost = { op: 'early', operation: { name: 'report', args: { sender: 'nobody', waking: true, content: 'x' } } }
+    await early.ask('trigger/arm', { trigger: 't', on: 'inserted', session: C, nth: 1, act: { do: 'call', call: ghost } })
+    await early.ok(...startOf('p', C))
+    assert.deepEqual([early.outcome('early').status, early.facts('model-asked', C).length], ['refused', 1])
+    await early.end()
 
     const throwing = await withParent()
     await throwing.ask('trigger/arm', { trigger: 't', on: 'session-entered', session: C, nth: 1, act: { do: 'throw' } })
