@@ -183,6 +183,7 @@ pub enum CloseCause {
 /// How an epoch, a run or a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(transform = open_words)]
 pub enum StopReason {
     /// Normally.
     Completed,
@@ -197,11 +198,13 @@ pub enum StopReason {
     /// A turn that a crash cut off and that recovery closed.
     Interrupted,
     /// Any other word; handled as a failure.
+    #[serde(other)]
     Other,
 }
 
 /// Kind of one record of a session log, by its stored type name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = open_words)]
 pub enum RecordKind {
     /// Identity of a child.
     #[serde(rename = "subagent/descriptor")]
@@ -641,6 +644,18 @@ pub enum Fact<I> {
         /// What.
         fault: StorageFault,
     },
+}
+
+/// Says in the schema that every word which is not listed is read as the variant `Other`.
+fn open_words(schema: &mut schemars::Schema) {
+    if let Some(serde_json::Value::Array(mut words)) = schema.remove("oneOf") {
+        for word in &mut words {
+            if let Some(word) = word.as_object_mut().filter(|word| word.get("const").is_some_and(|text| text == "other")) {
+                word.remove("const");
+            }
+        }
+        schema.insert("anyOf".to_owned(), words.into());
+    }
 }
 
 /// A 64-bit value as 16 lower-case hexadecimal digits.
