@@ -23,3 +23,6 @@ pub mod operation;
 pub mod persistence;
 pub mod session;
 pub mod subagent;
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -69,6 +69,9 @@ pub enum InboxChange {
     },
 }
 
+/// Somebody who is told of every [`InboxChange`].
+pub type InboxListener = Rc<dyn Fn(InboxChange)>;
+
 /// A message was not accepted; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
@@ -161,7 +164,7 @@ pub struct Inbox {
     env: Rc<dyn Env>,
     session: Session,
     lists: RefCell<Lists>,
-    listener: RefCell<Option<Rc<dyn Fn(InboxChange)>>>,
+    listener: RefCell<Option<InboxListener>>,
     /// Occurrences that began and that ended, for the inbox's own balance.
     begun: Cell<u64>,
     ended: Cell<u64>,
@@ -222,7 +225,7 @@ impl Inbox {
         self.lists.borrow().step.iter().map(|entry| entry.message.clone()).collect()
     }
 
-    pub(super) fn set_listener(&self, listener: Option<Rc<dyn Fn(InboxChange)>>) {
+    pub(super) fn set_listener(&self, listener: Option<InboxListener>) {
         *self.listener.borrow_mut() = listener;
     }
 
@@ -456,7 +459,7 @@ impl Inbox {
         self.emit(by, fact);
     }
 
-    fn listener(&self) -> Option<Rc<dyn Fn(InboxChange)>> {
+    fn listener(&self) -> Option<InboxListener> {
         self.listener.borrow().clone()
     }
 

@@ -31,7 +31,7 @@ use crate::planted;
 use crate::session::event::{Header, Message};
 use crate::session::{AppendError, Session};
 
-pub use inbox::{By, Inbox, InboxChange, InvalidSplice, QueueError, SendError};
+pub use inbox::{By, Inbox, InboxChange, InboxListener, InvalidSplice, QueueError, SendError};
 pub use registry::{AgentHandle, CreateAgent, CreateError, Registry, ResumeAgent};
 
 /// One live agent. Cheap to clone; `==` is identity of the object.
@@ -199,7 +199,7 @@ impl Agent {
     }
 
     /// Who is told of every change of the inbox, synchronously, before observers are.
-    pub fn set_inbox_listener(&self, listener: Option<Rc<dyn Fn(InboxChange)>>) {
+    pub fn set_inbox_listener(&self, listener: Option<InboxListener>) {
         self.0.inbox.set_listener(listener);
     }
 
@@ -496,3 +496,6 @@ async fn unless<T>(signal: &Signal, work: impl Future<Output = T>) -> Option<T> 
         Either::Right((done, _)) => Some(done),
     }
 }
+
+#[cfg(test)]
+mod tests;

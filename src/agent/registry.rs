@@ -241,7 +241,7 @@ impl Registry {
     /// Rebuilds an agent from its stored log and publishes it. What was pending is pending again; nothing wakes it.
     ///
     /// # Errors
-    /// [`CreateError`]: no agent is left. The log may have been repaired, and end in one more marker.
+    /// [`CreateError`]: no agent is left. The stored log may have been repaired, which any later resume would have done.
     pub async fn resume(&self, spec: ResumeAgent) -> Result<AgentHandle, CreateError> {
         let core = &*self.0;
         let ResumeAgent { op, actor, id, subagent, signal } = spec;
@@ -255,7 +255,6 @@ impl Registry {
             records.extend(closers);
         }
         let end = u32::try_from(records.len()).expect("fewer than 2^32 records in a log");
-        core.tell(by, Fact::LogLoaded { session: id, end });
         if header.subagent != subagent {
             return Err(CreateError::WrongKind);
         }
