@@ -290,7 +290,8 @@ pub enum Diagnosis {
     Unavailable,
 }
 
-/// What the world did to stored data or to a storage call.
+/// What the world did to stored data or to a storage call. Every injected failure of a call below the host is such a fact, before the host sees it, because the
+/// invariants excuse nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StorageFault {
@@ -306,9 +307,9 @@ pub enum StorageFault {
     TornTail,
     /// A crash lost unsynced bytes.
     LostTail,
-    /// Complete records were damaged from outside.
+    /// Complete records behind the header were damaged from outside.
     Damage,
-    /// The file was removed from outside.
+    /// The file was removed, or its header made unreadable, from outside.
     Removed,
 }
 

@@ -33,6 +33,7 @@ pub mod bugs;
 pub mod coverage;
 pub mod envelope;
 pub mod history;
+pub mod invariants;
 pub mod names;
 pub mod operation;
 pub mod points;

@@ -483,6 +483,11 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("observe:log", "appended"),
     ("observe:durable", "durable"),
     ("observe:activations", "activation-opened, activation-closing, activation-released, disposal-opened, owned, disowned"),
+    ("observe:loads", "log-loaded and repaired"),
+    ("observe:rows", "catalog-row"),
+    ("observe:scopes", "scope-closed and scope-opened"),
+    ("observe:origin", "every observed effect names the operation that caused it and the agent object that acted"),
+    ("observe:span", "every observed fact names its uninterrupted span of execution"),
 ];
 
 /// One JSON-RPC error.

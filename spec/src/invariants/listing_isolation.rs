@@ -1,0 +1,216 @@
+//! `listing-isolation`: a listing is complete, and damage of one child is that child's row. Owns which rows must be there; must never judge their order.
+//!
+//! * Complete (LIST-01): every child that was listable before the call and is still live or durable when it ends has a row or a diagnostic. From the
+//!   corpus a child is listable when a start made it known and it is resident or has acknowledged records; from the parent's rows when the row was
+//!   written in this life of the parent's log, or is acknowledged, or the parent was loaded after the child became durable (CAT-04).
+//! * Isolated (LIST-03): nobody is called damaged whom nobody damaged; a damaged child does not fail the call.
+//! * From the parent's rows there are no diagnostics of direct children (LIST-08).
+//!
+//! A `damage` fault means records behind the header; a child whose header is gone counts as `removed` and may be missing (LIST-12).
+//! Needs `registry` and `durable`; under the parent's rows also `rows`. It cannot see children that were in a store before the history began.
+
+use super::table::{Reset, Table};
+use super::{Check, Cx, Field, Invariant};
+use crate::history::{Diagnosis, Fact, RecordKind, Row, Verb};
+use crate::names::Sym;
+use crate::refusal::RefusalClass;
+use crate::revision::ChildListing;
+
+pub(super) const ABOUT: Invariant = Invariant {
+    name: "listing-isolation",
+    title: "a listing holds every child, and one damaged child costs one row",
+    requirements: &["LIST-01", "LIST-03", "LIST-08"],
+    fields: &[Field::Registry, Field::Durable],
+};
+
+#[derive(Debug, Default)]
+struct Child {
+    parent: Option<Sym>,
+    /// When a start made it known.
+    known: Option<usize>,
+    /// Position of its row in the log of the parent, where known.
+    row: Option<u32>,
+    /// Whether its row is in the parent's log as it is in memory.
+    in_memory: bool,
+    listed: Option<Sym>,
+}
+
+impl Reset for Child {}
+
+#[derive(Debug, Default)]
+struct Parent {
+    children: Vec<Sym>,
+    /// Last appended row, to give the next row its position.
+    row: Option<u32>,
+    /// When its log was loaded last.
+    loaded: Option<usize>,
+}
+
+impl Reset for Parent {
+    fn reset(&mut self) {
+        let mut children = std::mem::take(&mut self.children);
+        children.clear();
+        *self = Self { children, ..Self::default() };
+    }
+}
+
+#[derive(Default)]
+pub(super) struct ListingIsolation {
+    children: Table<Child>,
+    parents: Table<Parent>,
+}
+
+impl Check for ListingIsolation {
+    fn observe(&mut self, cx: &mut Cx<'_>) {
+        match cx.event.fact {
+            Fact::Appended { session, seq, record: RecordKind::CatalogRow } => self.parents.entry(session).row = Some(seq),
+            Fact::CatalogRow { parent, child } => {
+                let row = self.parents.entry(parent).row.take();
+                self.child(child, parent);
+                let state = self.children.entry(child);
+                state.row = row;
+                state.in_memory = true;
+            }
+            Fact::LogLoaded { session, .. } => self.parents.entry(session).loaded = Some(cx.at),
+            Fact::SessionLeft { session } => self.forget(session),
+            Fact::ProcessCrashed | Fact::ProcessStopped | Fact::ProcessStarted => {
+                for (child, state) in self.children.iter_mut() {
+                    if cx.world.sessions.get(child).is_none_or(|session| session.process == cx.event.process) {
+                        state.in_memory = false;
+                    }
+                }
+            }
+            Fact::Succeeded { child, .. } => {
+                let Some(op) = cx.event.op else { return };
+                let Some(state) = cx.world.ops.get(op) else { return };
+                match state.verb {
+                    Some(Verb::Start) => {
+                        let parent = state.actor.and_then(|actor| cx.world.session_of(actor));
+                        if let (Some(child), Some(parent)) = (child.or(state.target), parent) {
+                            self.child(child, parent);
+                            self.children.entry(child).known.get_or_insert(cx.at);
+                        }
+                    }
+                    Some(Verb::ListChildren) => self.listed(cx, op),
+                    _ => {}
+                }
+            }
+            Fact::Refused { class: RefusalClass::Failed, .. } => {
+                let Some(op) = cx.event.op else { return };
+                if cx.world.ops.get(op).is_some_and(|state| state.verb == Some(Verb::ListChildren)) {
+                    self.failed(cx, op);
+                }
+            }
+            Fact::Listed { session, row: Row::Diagnostic { reason }, .. } => diagnosed(cx, session, reason),
+            _ => {}
+        }
+    }
+
+    fn clear(&mut self) {
+        self.children.clear();
+        self.parents.clear();
+    }
+}
+
+impl ListingIsolation {
+    fn child(&mut self, child: Sym, parent: Sym) {
+        let state = self.children.entry(child);
+        if state.parent != Some(parent) {
+            state.parent = Some(parent);
+            self.parents.entry(parent).children.push(child);
+        }
+    }
+
+    /// The log of `parent` is no longer in memory.
+    fn forget(&mut self, parent: Sym) {
+        let Some(state) = self.parents.get(parent) else { return };
+        for child in &state.children {
+            if let Some(child) = self.children.get_mut(*child) {
+                child.in_memory = false;
+            }
+        }
+    }
+
+    fn listed(&mut self, cx: &mut Cx<'_>, op: Sym) {
+        let Some(state) = cx.world.ops.get(op) else { return };
+        let Some(target) = state.target else { return };
+        let invoked = state.invoked;
+        for row in &state.rows {
+            self.children.entry(row.session).listed = Some(op);
+        }
+        let Some(parent) = self.parents.get(target) else { return };
+        let durable_parent = cx.world.sessions.get(target);
+        for child in &parent.children {
+            let Some(state) = self.children.get(*child) else { continue };
+            let Some(known) = state.known.filter(|known| *known < invoked) else { continue };
+            if state.listed == Some(op) {
+                continue;
+            }
+            let Some(session) = cx.world.sessions.get(*child) else { continue };
+            let listable = match cx.rules.child_listing {
+                ChildListing::Catalog => {
+                    let row_durable = state.row.is_some_and(|row| durable_parent.is_some_and(|parent| parent.durable > row));
+                    let adopted = session.durable > 0
+                        && session.removed.is_none()
+                        && parent.loaded.is_some_and(|loaded| loaded > known && loaded < invoked);
+                    let parent_whole = durable_parent.is_none_or(|parent| parent.removed.is_none() && parent.damaged.is_none());
+                    cx.has(Field::Rows)
+                        && parent_whole
+                        && ((state.in_memory && durable_parent.is_some_and(|parent| parent.live)) || row_durable || adopted)
+                }
+                _ => session.removed.is_none() && (session.durable > 0 || (session.live && session.agent.is_some())),
+            };
+            // What came or went while the call ran may be missing.
+            let moved = session.last_live.is_some_and(|live| live > invoked) && session.durable == 0;
+            if listable && !moved {
+                let requirement = if session.damaged.is_some() { "LIST-03" } else { "LIST-01" };
+                let since = session.damaged.unwrap_or(known);
+                let text = format!("{} has no row for {}, a child of {}", cx.name(op), cx.name(*child), cx.name(target));
+                cx.broken(requirement, Some(op), Some(since), text);
+            }
+        }
+    }
+
+    fn failed(&self, cx: &mut Cx<'_>, op: Sym) {
+        let Some(state) = cx.world.ops.get(op) else { return };
+        let (Some(target), invoked) = (state.target, state.invoked) else { return };
+        let own = cx.world.sessions.get(target);
+        let parent_hit =
+            own.is_some_and(|own| own.damaged.is_some() || own.removed.is_some() || own.fault.is_some_and(|at| at > invoked));
+        let call_hit = cx.world.general_fault.is_some_and(|at| at > invoked) || cx.world.fault.is_some_and(|at| at > invoked);
+        if parent_hit || call_hit || state.aborted.is_some() {
+            return;
+        }
+        let Some(parent) = self.parents.get(target) else { return };
+        let damaged = parent.children.iter().copied().find_map(|child| {
+            let session = cx.world.sessions.get(child)?;
+            Some((child, session.damaged.or(session.removed)?))
+        });
+        if let Some((child, at)) = damaged {
+            let text = format!("{} failed as a whole, with {} damaged", cx.name(op), cx.name(child));
+            cx.broken("LIST-03", Some(op), Some(at), text);
+        }
+    }
+}
+
+fn diagnosed(cx: &mut Cx<'_>, session: Sym, reason: Diagnosis) {
+    if cx.rules.child_listing == ChildListing::Catalog {
+        let Some(op) = cx.event.op else { return };
+        if cx.world.ops.get(op).is_some_and(|state| state.verb == Some(Verb::ListChildren)) {
+            let text =
+                format!("{} has a diagnostic for {}, though it reads the parent's rows only", cx.name(op), cx.name(session));
+            cx.broken("LIST-08", Some(op), None, text);
+        }
+        return;
+    }
+    if reason == Diagnosis::Unavailable {
+        return;
+    }
+    let Some(state) = cx.world.sessions.get(session) else { return };
+    // A log that lost its tail is the concern of `durable`.
+    let touched = state.damaged.is_some() || state.removed.is_some() || state.tail.is_some();
+    if !touched && state.durable > 0 {
+        let text = format!("{} is called damaged, and nobody damaged it", cx.name(session));
+        cx.broken("LIST-03", Some(session), None, text);
+    }
+}
