@@ -36,3 +36,26 @@ pub async fn select2<A: Future, B: Future>(env: &dyn Env, site: &'static str, a:
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::rc::Rc;
+
+    use super::{Either, select2};
+    use crate::persistence::testing::{MemDisk, MemEnv};
+
+    #[test]
+    fn when_both_are_ready_the_environment_chooses() {
+        for (choice, expected) in [(0, Either::First('a')), (1, Either::Second('b'))] {
+            let env = MemEnv::new(&Rc::new(MemDisk::default()));
+            env.choice.set(choice);
+            let inner = env.clone();
+            let got = env.wait(async move { select2(&*inner, "test/select", ready('a'), ready('b')).await });
+            assert_eq!(got, Some(expected));
+            let inner = env.clone();
+            let got = env.wait(async move { select2(&*inner, "test/select", pending::<char>(), ready('b')).await });
+            assert_eq!(got, Some(Either::Second('b')), "what is not ready is not chosen");
+        }
+    }
+}

@@ -851,11 +851,18 @@ impl Disk for TokioDisk {
     }
 
     fn create_dir_all(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
-        self.call(path, |path| {
+        let root = self.root.clone();
+        self.call(path, move |path| {
+            let new_root = !root.exists();
             let mut builder = fs::DirBuilder::new();
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder.recursive(true).create(path)
+            builder.recursive(true).create(path)?;
+            match root.parent() {
+                // The store cannot make its own name durable from inside.
+                Some(parent) if new_root && parent.is_dir() => fs::File::open(parent)?.sync_all(),
+                _ => Ok(()),
+            }
         })
     }
 
@@ -891,3 +898,6 @@ impl Disk for TokioDisk {
         self.call(path, fs::remove_file)
     }
 }
+
+#[cfg(test)]
+mod tests;

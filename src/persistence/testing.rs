@@ -252,6 +252,8 @@ pub struct MemEnv {
     pub warnings: RefCell<Vec<String>>,
     pub watch: RefCell<Option<Watch>>,
     pub bugs: Cell<BugSet>,
+    /// What every choice answers.
+    pub choice: Cell<u32>,
 }
 
 impl MemEnv {
@@ -268,6 +270,7 @@ impl MemEnv {
             warnings: RefCell::default(),
             watch: RefCell::default(),
             bugs: Cell::new(BugSet::NONE),
+            choice: Cell::new(0),
         })
     }
 
@@ -389,7 +392,7 @@ impl Env for MemEnv {
     }
 
     fn choose(&self, _site: &'static str, _n: u32) -> u32 {
-        0
+        self.choice.get()
     }
 
     fn bugs(&self) -> BugSet {
