@@ -1,8 +1,11 @@
 //! What persistence promises, tried at every byte and at every call.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::cell::Cell;
 use std::rc::Rc;
 
+#[cfg(feature = "planted-bugs")]
 use hostproof_spec::bugs::{Bug, BugSet};
 use hostproof_spec::history::{Fact, List, Source, StopReason};
 use hostproof_spec::names::{Names, Sym};

@@ -1,5 +1,7 @@
 //! The real world, tried: files, quiet, holds, faults, death.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::rc::Rc;
 use std::time::Duration;
 
