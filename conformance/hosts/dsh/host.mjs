@@ -137,7 +137,9 @@ export async function mount({ store, script, base, maxActive, frozenClock = fals
   const controls = new Controls()
   const observer = new Observer(ctx, controls, base, act, () => mounted?.observer)
   const model = new ScriptedModel(replies, controls, observer)
-  mounted = { ctx, controls, observer, model, handles: new WeakMap(), bound: new Map(), running: new Map() }
+  const plugins = []
+  const mountPlugin = async (plugin, config) => plugins.push({ plugin, fiber: await ctx.plugin(plugin, config) })
+  mounted = { ctx, controls, observer, model, plugins, handles: new WeakMap(), bound: new Map(), running: new Map() }
   try {
     observer.listen()
     ctx.on('internal/dispatch', (_type, name, args) => failInsertion(name, args))
@@ -145,18 +147,18 @@ export async function mount({ store, script, base, maxActive, frozenClock = fals
       observer.proposed(agent.id, number, step)
       return declineByScript(agent, messages, step, next)
     })
-    await ctx.plugin(LlmRuntime)
+    await mountPlugin(LlmRuntime)
     ctx.logger.exporter({ levels: { default: 2 }, export: (message) => note(`host: ${format(...message.args)}`) })
-    await ctx.plugin(SessionStore)
-    await ctx.plugin(SessionProjectionRegistry)
-    await ctx.plugin(SystemPrompt, {})
-    await ctx.plugin(ToolRuntime, {})
-    await ctx.plugin(AgentRegistry)
-    await ctx.plugin(JsonlSessionPersistence, { root: store, compression: 'none' })
-    await ctx.plugin(AgentLoop, { agents: [] })
-    await ctx.plugin(SubagentRuntime)
-    await ctx.plugin(Spawn, { providerName: 'spawn' })
-    await ctx.plugin(Fork, { providerName: 'fork' })
+    await mountPlugin(SessionStore)
+    await mountPlugin(SessionProjectionRegistry)
+    await mountPlugin(SystemPrompt, {})
+    await mountPlugin(ToolRuntime, {})
+    await mountPlugin(AgentRegistry)
+    await mountPlugin(JsonlSessionPersistence, { root: store, compression: 'none' })
+    await mountPlugin(AgentLoop, { agents: [] })
+    await mountPlugin(SubagentRuntime)
+    await mountPlugin(Spawn, { providerName: 'spawn' })
+    await mountPlugin(Fork, { providerName: 'fork' })
     ctx.llm.registerAdapter([PROVIDER], model)
     ctx.tools.register(echo())
     for (const name of ctx.subagents.list()) holdPreparation(ctx.subagents.getProvider(name))
@@ -167,13 +169,33 @@ export async function mount({ store, script, base, maxActive, frozenClock = fals
   }
 }
 
-/** Unmounts it: everything held goes on, and nothing of it is left when this resolves. */
+/**
+ * Unmounts it as a program in order does: children are drained, then agents disposed, then the plugins unloaded, last first. Everything held goes on, and nothing
+ * of the host is left when this resolves.
+ */
 export async function unmount() {
-  const { ctx, controls } = expectMounted()
+  const { ctx, controls, handles, plugins } = expectMounted()
   controls.releaseAll()
+  await contained('drain', () => ctx.subagents.drainContinuableDescendants(ctx.agents.roots()))
+  for (const { plugin, fiber } of plugins.toReversed()) {
+    // Whose parent is gone was not below a root: the unload of the subagent service drains the rest, before the agents go.
+    if (plugin === AgentLoop) {
+      for (const agent of ctx.agents.list()) await contained(`disposal of ${agent.id}`, () => handles.get(agent)?.dispose())
+    }
+    await contained('unload', () => fiber.dispose())
+  }
   await ctx.fiber.dispose()
   mounted = undefined
   ids.end()
+}
+
+/** A failure while stopping is told, and stops nothing else. */
+async function contained(what, run) {
+  try {
+    await run()
+  } catch (error) {
+    note(`${what} failed while the case ended: ${error?.message ?? error}`)
+  }
 }
 
 function expectMounted() {

@@ -444,6 +444,22 @@ const stories = {
     await throwing.end()
   },
 
+  async 'a stop in order is told to its end, and leaves nothing pending or unstored'() {
+    const host = await withParent({ script: { sessions: { [P]: [{ reply: 'hang' }], [C]: [{ reply: 'hang' }] } } })
+    await host.ok(...startOf('p', C))
+    await host.ok('prompt', { agent: 'p', list: 'next-turn', waking: true, content: 'x' })
+    const { message } = await host.ok('prompt', { agent: 'p', list: 'next-turn', waking: true, content: 'y' })
+    await host.end()
+    assert.deepEqual(host.facts('agent-left').map(({ session }) => session), [C, P])
+    assert.equal(host.facts('end-edge', C)[0].reason, 'aborted')
+    assert.ok(host.facts('discarded', P).some((fact) => fact.message === message))
+    for (const id of [P, C]) assert.equal(host.facts('durable', id).at(-1).end, host.facts('appended', id).length)
+    const again = await new Host().begin({ store: host.store, base: 1000 })
+    await again.ok('resume-session', { session: P }, { bind: 'p' })
+    assert.deepEqual(again.facts('restored'), [])
+    await again.end()
+  },
+
   async 'a killed host is started again on its store'() {
     const host = await withParent(hang(C))
     await host.ok(...startOf('p', C))
