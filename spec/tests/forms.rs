@@ -82,7 +82,7 @@ fn instance(schema: &Value, root: &Value, draws: &mut Draws<'_>) -> Value {
             members.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         let mut object = value.as_object().cloned().unwrap_or_default();
         for (name, schema) in properties {
-            if required.contains(name.as_str()) || draws.draw() % 2 == 0 {
+            if required.contains(name.as_str()) || draws.draw().is_multiple_of(2) {
                 object.insert(name.clone(), instance(schema, root, draws));
             }
         }
@@ -115,7 +115,7 @@ fn alternatives(members: &Map<String, Value>, root: &Value, draws: &mut Draws<'_
     };
     match kind.expect("a type is a word") {
         "null" => Value::Null,
-        "boolean" => json!(draws.draw() % 2 == 0),
+        "boolean" => json!(draws.draw().is_multiple_of(2)),
         "integer" if members.get("format").is_some_and(|format| format == "int32") => json!(draws.draw() as i32),
         "integer" => {
             let bound = |keyword: &str, otherwise| members.get(keyword).and_then(Value::as_u64).unwrap_or(otherwise);

@@ -8,7 +8,7 @@ pub(super) const ROWS: &[Requirement] = &[
     row("AUTH-02", Must, ALL, D3, "After an agent was replaced by a new one with its id, the old object fails every operation by object; the new one may deliver."),
     row("AUTH-03", Must, ALL, ACTIVATIONS, "A parent may deliver only to a child whose stored direct parent it is: siblings, self, grandparents and strangers are refused."),
     row("AUTH-04", Must, R0901, ACTIVATIONS, "A child may send only to the parent that its present Activation names; one-shot children and anyone farther away are refused."),
-    row("AUTH-05", Must, ALL, D7, "A refused operation has no effect that anyone can observe.")
+    row("AUTH-05", Must, ALL, D12, "A refused operation has no effect that anyone can observe.")
         .because("a refusal that half happened can be neither retried nor ignored"),
     row("AUTH-06", Must, ALL, ACTIVATIONS, "Source, content, catalog rows, origin markers and registration of a provider never authorise anything."),
     row("AUTH-07", Must, LATER, D3, "A user's interrupt acts by address: the durable direct-parent id is compared with the live target, and no parent object is needed.")

@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Requirement] = &[
     row("DELIV-09", Must, ALL, D5, "A child without a supported own continuable descriptor is refused as not resumable, without effect: none, one-shot, malformed, unknown version, or two that differ in composition.")
         .because("a child must not come to life under an identity that the listing does not show"),
     row("DELIV-10", Must, ALL, ENUMERATION, "A resume rebuilds the child from its own log, whether or not its provider is registered."),
-    row("DELIV-11", Must, ALL, D7, "A refused delivery inserts nothing."),
+    row("DELIV-11", Must, ALL, D12, "A refused delivery inserts nothing."),
     row("DELIV-12", Should, R0901, P_MANAGER, "A message to a parent that is not live is refused as absent."),
     row("DELIV-13", Should, R0806, P_MANAGER, "A resident child may report to its live direct parent, waking it or only showing it; a report ends nothing, and finishing implies none."),
     row("DELIV-14", Should, ALL, P_MANAGER, "Deliveries that find a child absent at the same time resume it once."),
