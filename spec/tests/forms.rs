@@ -253,6 +253,7 @@ fn every_kind_of_event_has_a_line_of_its_own() {
             format!("n{at}")
         });
         let event = Event { lc: u32::try_from(n).expect("few") + 1, ..event };
+        assert_eq!(event.clone().map(|name| name), event, "every name stays in its place");
         lines.push(hostproof_spec::history::render(&names, &event.intern(&names)));
     }
     assert!(lines.iter().all(|line| !line.contains('\n')));
