@@ -519,6 +519,20 @@ fn disposal_mid_turn_cancels_discards_drains_and_leaves() {
 }
 
 #[test]
+fn nothing_comes_in_while_the_log_of_a_released_agent_is_drained() {
+    let (host, agent, handle) = one();
+    host.inject(&agent, "a").unwrap();
+    let held = host.world.hold_next(HoldPoint::StoreAppend);
+    let disposal = host.world.start(handle.dispose(None));
+    host.world.run();
+    assert!(disposal.borrow().is_none() && host.registry.get(agent.id()).is_some());
+    assert_eq!(host.inject(&agent, "b"), Err(SendError::Closing));
+    held.release();
+    host.world.run();
+    assert!(disposal.borrow().is_some());
+}
+
+#[test]
 fn a_disposal_that_fails_underway_still_ends() {
     let (host, _, handle) = one();
     host.world.hold_next(HoldPoint::DisposeHandle).fail();
@@ -609,6 +623,22 @@ fn an_observer_that_throws_during_publication_takes_the_agent_back() {
 }
 
 #[test]
+fn an_abort_as_the_session_enters_takes_the_session_back() {
+    let host = Host::new(World::new());
+    let spec = host.spec("s");
+    let signal = spec.signal.clone();
+    host.world.once(
+        |fact| matches!(fact, Fact::SessionEntered { .. }),
+        move || {
+            signal.cancel();
+            Ok(())
+        },
+    );
+    assert!(matches!(host.create_with(spec), Err(CreateError::Cancelled)));
+    assert_eq!(host.world.story("s"), ["session in", "session out"]);
+}
+
+#[test]
 fn an_abort_inside_the_publication_takes_the_agent_back_with_its_work() {
     let host = Host::new(World::new());
     let spec = host.spec("s");
@@ -641,6 +671,7 @@ fn a_resume_that_is_taken_back_keeps_what_was_pending() {
     let host = Host::new(host.world.restarted());
     host.world.once(|fact| matches!(fact, Fact::AgentEntered { .. }), || Err(Thrown));
     assert!(matches!(host.resume("s"), Err(CreateError::Thrown)));
+    assert!(!host.world.story("s").contains(&"-b".to_owned()), "nobody is told that it is gone");
     let agent = host.resume("s").unwrap().agent;
     assert_eq!(agent.inbox().next_turn().iter().map(|message| message.id).collect::<Vec<_>>(), [host.world.sym("b")]);
 }
@@ -732,6 +763,17 @@ fn a_forked_child_starts_with_its_markers_and_its_own_inbox() {
     let appended =
         host.world.facts().iter().filter(|fact| matches!(fact, Fact::Appended { session, .. } if *session == child.id())).count();
     assert_eq!(appended, 4);
+}
+
+#[test]
+fn a_rebuilt_fork_has_no_pending_work_of_its_ancestor() {
+    let (host, agent, _) = one();
+    host.inject(&agent, "left").unwrap();
+    let inherited: Vec<_> = agent.session().records().to_vec();
+    let handle = host.create_with(CreateAgent { inherited, ..host.spec("c") }).unwrap();
+    host.world.block_on(handle.dispose(None)).unwrap();
+    let again = host.resume("c").unwrap().agent;
+    assert_eq!((again.session().inherited(), again.inbox().len()), (1, 0));
 }
 
 #[cfg(feature = "planted-bugs")]
