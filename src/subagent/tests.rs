@@ -320,7 +320,7 @@ fn a_catalog_row_that_cannot_be_appended_takes_the_whole_start_back() {
                 }
                 other => other,
             };
-            let _ = driver.start(Call { op: "inner".to_owned(), bind: None, aborted: false, operation });
+            drop(driver.start(Call { op: "inner".to_owned(), bind: None, aborted: false, operation }));
             Ok(())
         },
     );
