@@ -191,6 +191,17 @@ mod tests {
     }
 
     #[test]
+    fn every_invariant_of_this_crate_cites_the_register() {
+        let citations = crate::invariants::INVARIANTS.iter().map(|row| invariant(row.name, row.requirements));
+        let coverage = coverage(citations);
+        let lost: Vec<&Problem> =
+            coverage.problems.iter().filter(|problem| !matches!(problem, Problem::Unchecked { .. })).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+        let (judged, all) = coverage.count(Strength::Must);
+        assert!(judged > 0 && judged <= all);
+    }
+
+    #[test]
     fn a_citation_that_leads_nowhere_is_a_problem() {
         let coverage = join([invariant("edges", &["EDGE-99"]), invariant("idle", &[])], std::iter::empty());
         assert_eq!(

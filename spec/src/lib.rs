@@ -21,7 +21,7 @@
 //!
 //! # How it is checked
 //!
-//! * `invariants`: what must hold over every history, whoever produced it. Each names the requirements that it checks and the fields that it needs.
+//! * [`invariants`]: what must hold over every history, whoever produced it. Each names the requirements that it checks and the fields that it needs.
 //! * [`bugs`]: mistakes that are planted to prove that the checks can fail. [`points`]: rare states that a good campaign reaches.
 //! * [`coverage`]: which requirement is checked by what; a MUST that nothing checks is an error in hostproof.
 //!
