@@ -1114,6 +1114,17 @@ mod planted {
             }
             is_ok(&stage.ask(start("root", "c")))
         }),
+        (Bug::P03, OLD, |stage| {
+            assert!(is_ok(&stage.ask(start("root", "b"))) && is_ok(&stage.ask(start("root", "a"))));
+            let created = stage.rows("root")[0].created_at.expect("the lister knows it").to_string();
+            let path = stage.file_of("a").expect("stored");
+            let whole = stage.world.mem_disk().text(&path).expect("there");
+            let (header, records) = whole.split_once('\n').expect("a header");
+            let (front, rest) = header.split_once("\"createdAt\":").expect("a creation time");
+            let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            stage.world.mem_disk().put(&path, format!("{front}\"createdAt\":{created}{rest}\n{records}").into_bytes());
+            stage.rows("root").iter().map(|row| row.session.as_str()).eq(["a", "b"])
+        }),
         (Bug::P04, NEW, |stage| {
             stage.world.trip_next(FaultTarget::InboxInsert);
             assert!(!is_ok(&stage.ask(start("root", "c"))));
