@@ -110,6 +110,8 @@ struct File {
     kept: usize,
     /// Readable ranges that no sync will write any more.
     doomed: Vec<Range<usize>>,
+    /// Whether `durable` has holes where `data` has bytes.
+    diverged: bool,
 }
 
 impl File {
@@ -118,6 +120,7 @@ impl File {
         self.durable.clear();
         self.kept = 0;
         self.doomed.clear();
+        self.diverged = false;
     }
 
     fn truncate(&mut self, len: usize) {
@@ -129,25 +132,34 @@ impl File {
         });
     }
 
-    /// Makes `durable` what a crash right after `end` bytes had been written would leave.
-    fn write_back(&mut self, end: usize) {
+    /// Every byte is written, except those that a failed sync dropped: they leave holes.
+    fn sync(&mut self) {
         self.durable.truncate(self.kept);
-        self.durable.extend_from_slice(&self.data[self.kept.min(end)..end]);
-        for range in &self.doomed {
-            if range.start >= end {
-                continue;
-            }
-            if range.end >= end {
-                self.durable.truncate(range.start);
-            } else {
-                self.durable[range.clone()].fill(0);
-            }
+        self.durable.extend_from_slice(&self.data[self.kept..]);
+        for range in self.doomed.drain(..) {
+            self.durable[range].fill(0);
+            self.diverged = true;
         }
         self.kept = self.data.len();
     }
 
+    /// Makes `durable` what a crash leaves when the first `end` bytes had been written, but for those that a failed sync dropped.
+    fn cut(&mut self, end: usize) {
+        self.durable.truncate(self.kept);
+        self.durable.extend_from_slice(&self.data[self.kept..end]);
+        let mut length = end;
+        for range in self.doomed.drain(..).filter(|range| range.start < end) {
+            if range.end < end {
+                self.durable[range].fill(0);
+            } else {
+                length = length.min(range.start);
+            }
+        }
+        self.durable.truncate(length);
+    }
+
     fn is_clean(&self) -> bool {
-        self.kept == self.data.len() && self.durable.len() == self.data.len() && self.doomed.is_empty()
+        self.kept == self.data.len() && self.durable.len() == self.data.len() && self.doomed.is_empty() && !self.diverged
     }
 }
 
@@ -196,6 +208,8 @@ pub struct SimDisk {
     calls: Cell<u64>,
     /// Bytes appended.
     bytes: Cell<u64>,
+    /// Appends that had their effect.
+    appends: Rc<Cell<u32>>,
 }
 
 fn parent(path: &str) -> &str {
@@ -215,7 +229,7 @@ fn stem(path: &str) -> &str {
 impl SimDisk {
     /// An empty disk.
     pub(crate) fn new(world: Weak<World>) -> Self {
-        Self { world, state: Rc::default(), calls: Cell::new(0), bytes: Cell::new(0) }
+        Self { world, state: Rc::default(), calls: Cell::new(0), bytes: Cell::new(0), appends: Rc::default() }
     }
 
     /// Empties the disk and keeps its buffers.
@@ -229,6 +243,12 @@ impl SimDisk {
         state.used = 0;
         self.calls.set(0);
         self.bytes.set(0);
+        self.appends.set(0);
+    }
+
+    /// Appends that had their effect since [`SimDisk::clear`].
+    pub fn appends(&self) -> u32 {
+        self.appends.get()
     }
 
     /// Calls and appended bytes since [`SimDisk::clear`].
@@ -313,7 +333,7 @@ impl SimDisk {
                     _ => None,
                 };
                 if let Some(end) = end {
-                    file.write_back(end);
+                    file.cut(end);
                 }
                 if file.durable != file.data {
                     let torn = end.is_some_and(|end| end < whole);
@@ -323,6 +343,7 @@ impl SimDisk {
                 file.data.clone_from(&file.durable);
                 file.kept = file.data.len();
                 file.doomed.clear();
+                file.diverged = false;
             }
         }
         state.names.clone_from(&survivors);
@@ -464,8 +485,10 @@ impl Disk for SimDisk {
 
     fn append(&self, path: &str, bytes: Rc<[u8]>) -> LocalFuture<Result<(), DiskError>> {
         self.bytes.set(self.bytes.get() + bytes.len() as u64);
+        let appends = self.appends.clone();
         self.call(path, move |world, state, path| {
             let file = state.file(path)?;
+            appends.set(appends.get() + 1);
             let data = &mut state.files[file as usize].data;
             if fails(world, APPEND, path, world.rates().write, StorageFault::Write) {
                 let options = u32::try_from(bytes.len()).expect("batches are small").saturating_add(1);
@@ -501,7 +524,7 @@ impl Disk for SimDisk {
             // 1: the bytes stay dirty; 2: they are dropped from what will be written.
             let fault = world.chooser().chance(SYNC, world.entity_of(path), world.rates().sync, 2);
             if fault == 0 {
-                file.write_back(file.data.len());
+                file.sync();
                 return Ok(());
             }
             if fault == 2 && file.kept < file.data.len() {

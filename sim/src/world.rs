@@ -12,13 +12,13 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-use hostproof::env::{
-    Deadline, Disk, Env, IdKind, Injected, LocalFuture, Model, ModelAnswer, ModelRequest, Settings, TaskLabel, Thrown,
-};
+use hostproof::env::script::ScriptedModel;
+use hostproof::env::{Deadline, Disk, Env, IdKind, Injected, LocalFuture, Model, ModelRequest, Settings, TaskLabel, Thrown};
 use hostproof_spec::bugs::BugSet;
-use hostproof_spec::history::{Answer, Event, Fact, StorageFault};
+use hostproof_spec::history::{Event, Fact, StorageFault};
 use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::points::Point;
+use hostproof_spec::script::ModelScript;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 use rustc_hash::{FxHashMap, FxHasher};
 
@@ -79,10 +79,18 @@ pub enum Tick {
     Panicked(String),
 }
 
+/// What a tick was spent on.
+#[derive(Clone, Copy)]
+enum What {
+    Task(u32),
+    Postponed(u32),
+    Clock(u64),
+}
+
 /// What a recording trial keeps beside the history.
 #[derive(Default)]
 struct Keep {
-    hashes: Vec<u64>,
+    ticks: Vec<(u64, What)>,
     decisions: Vec<Decision>,
     entities: BTreeMap<u64, String>,
     /// Node that was running at each event.
@@ -93,8 +101,8 @@ struct Keep {
 /// What a keeping trial hands out.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// The rolling hash at each tick.
-    pub hashes: Vec<u64>,
+    /// Each tick: the rolling hash, and the path of the task that was polled (`-` before it: put back) or the time that the clock jumped to.
+    pub ticks: Vec<(u64, String)>,
     /// Scheduling decisions that were not the default order's.
     pub decisions: Vec<Decision>,
     /// Faults and circumstances other than the dull ones, each with the text of its entity.
@@ -160,9 +168,8 @@ pub struct World {
     history: RefCell<Vec<Event<Sym>>>,
     entities: RefCell<Vec<u64>>,
     observer: RefCell<Option<Rc<dyn Observer>>>,
-    listening: Cell<bool>,
     faults: RefCell<Vec<(Option<Sym>, StorageFault)>>,
-    injected: Cell<[u32; 3]>,
+    injected: Cell<[u32; 4]>,
     dying: Cell<bool>,
     points: RefCell<FxHashMap<usize, (&'static Point, u64)>>,
     warnings: Cell<u32>,
@@ -200,7 +207,6 @@ impl World {
             history: RefCell::default(),
             entities: RefCell::default(),
             observer: RefCell::default(),
-            listening: Cell::new(false),
             faults: RefCell::default(),
             injected: Cell::default(),
             dying: Cell::new(false),
@@ -241,9 +247,8 @@ impl World {
         self.ids.set([0; 3]);
         self.history.borrow_mut().clear();
         self.entities.borrow_mut().clear();
-        self.listening.set(false);
         self.faults.borrow_mut().clear();
-        self.injected.set([0; 3]);
+        self.injected.set([0; 4]);
         self.warnings.set(0);
         *self.keep.borrow_mut() = keep.then(Keep::default);
         self.dying.set(false);
@@ -270,16 +275,33 @@ impl World {
         *self.picker.borrow_mut() = Picker::Default;
     }
 
-    /// Sets the model of the host.
-    pub fn set_model(&self, inner: Rc<dyn Model>) {
-        let world = self.me.clone();
-        *self.model.borrow_mut() = Some(Rc::new(SimModel { inner, world }));
+    /// Gives the process a model that plays `script` from its beginning, and whose answers take time by choice.
+    pub fn set_model(&self, script: ModelScript) {
+        let me = self.me.clone();
+        let delay = move |request: &ModelRequest| me.upgrade().and_then(|world| world.model_delay(request.session));
+        let env: Weak<dyn Env> = self.me.clone();
+        *self.model.borrow_mut() = Some(Rc::new(ScriptedModel::new(env, script, Some(Rc::new(delay)))));
+    }
+
+    fn model_delay(&self, session: Sym) -> Option<LocalFuture<()>> {
+        let rate = self.plan.get().model;
+        if rate == 0 {
+            return None;
+        }
+        let ms = match self.chooser.chance(MODEL, self.entity(Some(session)), rate, 5) {
+            0 => return None,
+            1 => return Some(Box::pin(Yield::once())),
+            2 => 1,
+            3 => 5,
+            4 => 20,
+            _ => 300,
+        };
+        Some(self.sleep_until(self.deadline_in(ms)))
     }
 
     /// Sets who is told every event.
     pub fn set_observer(&self, observer: Rc<dyn Observer>) {
         *self.observer.borrow_mut() = Some(observer);
-        self.listening.set(true);
     }
 
     /// The choices.
@@ -336,8 +358,8 @@ impl World {
         self.warnings.get()
     }
 
-    /// Injected failures of preparations, set-ups and insertions so far.
-    pub fn injected(&self) -> [u32; 3] {
+    /// Injected failures of preparations, set-ups and insertions, and dishonest clock readings so far.
+    pub fn injected(&self) -> [u32; 4] {
         self.injected.get()
     }
 
@@ -348,20 +370,29 @@ impl World {
         }
     }
 
+    /// Takes over what another world reached.
+    pub(crate) fn take_points(&self, other: &World) {
+        *self.points.borrow_mut() = other.points.take();
+    }
+
     /// What a keeping trial kept; nothing in any other.
     pub fn kept(&self) -> Kept {
         let keep = self.keep.borrow();
         let Some(keep) = &*keep else { return Kept::default() };
+        let ticks = keep.ticks.iter().map(|(hash, what)| {
+            let text = match what {
+                What::Task(node) => self.exec.path(*node),
+                What::Postponed(node) => format!("-{}", self.exec.path(*node)),
+                What::Clock(now) => format!("clock {now}"),
+            };
+            (*hash, text)
+        });
+        let ticks = ticks.collect();
         let drawn = self.chooser.drawn().into_iter().map(|drawn| {
             let entity = keep.entities.get(&drawn.entity).cloned().unwrap_or_else(|| format!("#{:016x}", drawn.entity));
             (drawn, entity)
         });
-        Kept {
-            hashes: keep.hashes.clone(),
-            decisions: keep.decisions.clone(),
-            drawn: drawn.collect(),
-            warnings: keep.warnings.clone(),
-        }
+        Kept { ticks, decisions: keep.decisions.clone(), drawn: drawn.collect(), warnings: keep.warnings.clone() }
     }
 
     /// Path of the task that caused the event at `index` of the history, in a keeping trial.
@@ -381,7 +412,7 @@ impl World {
         hash
     }
 
-    fn entity(&self, sym: Option<Sym>) -> u64 {
+    pub(crate) fn entity(&self, sym: Option<Sym>) -> u64 {
         let Some(sym) = sym else { return 0 };
         let index = sym.0 as usize;
         let mut entities = self.entities.borrow_mut();
@@ -414,16 +445,15 @@ impl World {
         self.span.set(self.span.get() + 1);
     }
 
-    /// Kills the current process at once: its tasks are dropped, unsynced bytes and names may be lost. Emits the crash and what it did to logs.
-    pub fn crash(&self) -> Vec<CrashEffect> {
+    /// Kills the current process at once: its tasks and then `rest` (what holds its host) are dropped, unsynced bytes and names may be lost. Emits the crash, that
+    /// nobody knows how the operations `unknown` ended, and what happened to logs.
+    pub fn crash(&self, unknown: &[Sym], rest: impl FnOnce()) -> Vec<CrashEffect> {
         self.open_span();
-        self.dying.set(true);
-        self.listening.set(false);
-        *self.observer.borrow_mut() = None;
-        self.exec.kill(self.process());
-        *self.model.borrow_mut() = None;
-        self.dying.set(false);
+        self.die(rest);
         let _ = self.emit(None, None, Fact::ProcessCrashed);
+        for op in unknown {
+            let _ = self.emit(Some(*op), None, Fact::Unknown);
+        }
         let effects = self.disk.crash(self);
         for effect in &effects {
             let session = session_of(self, &effect.path);
@@ -432,15 +462,20 @@ impl World {
         effects
     }
 
-    /// Ends the current process in order; tasks that are left are dropped.
-    pub fn stop(&self) {
+    /// Ends the current process in order; tasks that are left are dropped, then `rest`.
+    pub fn stop(&self, rest: impl FnOnce()) {
         self.open_span();
         let _ = self.emit(None, None, Fact::ProcessStopped);
+        self.die(rest);
+    }
+
+    /// Drops the process without a trace.
+    fn die(&self, rest: impl FnOnce()) {
         self.dying.set(true);
-        self.listening.set(false);
-        *self.observer.borrow_mut() = None;
         self.exec.kill(self.process());
+        rest();
         *self.model.borrow_mut() = None;
+        self.faults.borrow_mut().clear();
         self.dying.set(false);
     }
 
@@ -452,12 +487,12 @@ impl World {
         let _ = self.emit(None, None, Fact::ProcessStarted);
     }
 
-    /// Drops what is left of the trial. No event comes of it.
-    pub fn end(&self) {
+    /// Drops what is left of the trial, then `rest`. No event comes of it.
+    pub fn end(&self, rest: impl FnOnce()) {
         self.dying.set(true);
-        self.listening.set(false);
         *self.observer.borrow_mut() = None;
         self.exec.clear();
+        rest();
         *self.model.borrow_mut() = None;
         self.timers.borrow_mut().wakers.clear();
         self.dying.set(false);
@@ -476,16 +511,17 @@ impl World {
         let jump = ready == 0 || (nearest.is_some() && self.chooser.one_in(EARLY, 0, plan.early));
         if let (true, Some(deadline)) = (jump, nearest) {
             self.jump(deadline);
-            self.mix(tick, mix64(deadline), ready);
+            self.mix(tick, mix64(deadline), ready, What::Clock(deadline));
             return Tick::Jumped;
         }
         let picked = self.pick(tick, ready);
         let task = self.exec.ready().tasks()[picked.0];
-        self.mix(tick, task.hash, ready);
         if plan.postpone > 0 && ready > 1 && self.chooser.one_in(POSTPONE, task.hash, plan.postpone) {
+            self.mix(tick, mix64(task.hash), ready, What::Postponed(task.node));
             self.exec.postpone(picked);
             return Tick::Ran;
         }
+        self.mix(tick, task.hash, ready, What::Task(task.node));
         self.open_span();
         match self.exec.poll(picked) {
             Polled::Panicked(text) => Tick::Panicked(text),
@@ -533,14 +569,20 @@ impl World {
         }
     }
 
-    fn mix(&self, tick: u32, what: u64, ready: usize) {
+    fn mix(&self, tick: u32, hashed: u64, ready: usize, what: What) {
         let state = fold(self.now.get(), (ready as u64) << 40 ^ self.chooser.draws());
-        let hash = fold(fold(fold(self.hash.get(), what), state), self.events_hash.get());
+        let hash = fold(fold(fold(self.hash.get(), hashed), state), self.events_hash.get());
         self.hash.set(hash);
         if let Some(keep) = &mut *self.keep.borrow_mut() {
-            debug_assert_eq!(keep.hashes.len(), tick as usize);
-            keep.hashes.push(hash);
+            debug_assert_eq!(keep.ticks.len(), tick as usize);
+            keep.ticks.push((hash, what));
         }
+    }
+
+    fn count_injected(&self, index: usize) {
+        let mut injected = self.injected.get();
+        injected[index] += 1;
+        self.injected.set(injected);
     }
 
     pub(crate) fn note_fault(&self, session: Option<Sym>, fault: StorageFault) {
@@ -600,43 +642,6 @@ impl Drop for Sleep {
     }
 }
 
-/// The host's model, with a latency that is a choice.
-struct SimModel {
-    inner: Rc<dyn Model>,
-    world: Weak<World>,
-}
-
-impl Model for SimModel {
-    fn call(&self, request: ModelRequest) -> LocalFuture<ModelAnswer> {
-        let world = self.world.upgrade().expect("the world outlives its futures");
-        let inner = self.inner.clone();
-        Box::pin(async move {
-            let entity = world.entity(Some(request.session));
-            let wait = match world.chooser.chance(MODEL, entity, world.plan.get().model, 4) {
-                0 => None,
-                1 => Some(1),
-                2 => Some(5),
-                3 => Some(20),
-                _ => Some(300),
-            };
-            match wait {
-                None => Yield::once().await,
-                Some(ms) => {
-                    let signal = request.signal.clone();
-                    let sleep = world.sleep_until(world.deadline_in(ms));
-                    let cancelled = std::pin::pin!(signal.cancelled_owned());
-                    // The cancellation is looked at first: an answer that comes later is cut anyway.
-                    futures_util::future::select(cancelled, sleep).await;
-                }
-            }
-            if request.signal.is_cancelled() {
-                return ModelAnswer { answer: Answer::Cancelled, text: Rc::from(""), tools: Vec::new(), failure: None };
-            }
-            inner.call(request).await
-        })
-    }
-}
-
 impl Env for World {
     fn names(&self) -> &Names {
         &self.names
@@ -653,6 +658,9 @@ impl Env for World {
                 honest.saturating_sub(step)
             }
         };
+        if reading != WALL_START + self.now.get() {
+            self.count_injected(3);
+        }
         self.last_wall.set(reading);
         reading
     }
@@ -762,9 +770,7 @@ impl Env for World {
         if rate == 0 || !self.chooser.one_in(site, self.entity(session), rate) {
             return Ok(());
         }
-        let mut injected = self.injected.get();
-        injected[index] += 1;
-        self.injected.set(injected);
+        self.count_injected(index);
         Err(Injected)
     }
 

@@ -107,10 +107,10 @@ fn a_crash_without_torn_keeps_exactly_what_was_synced() {
     durable_file(&world, "logs/a", "one\n");
     write(&world, "logs/a", "two\n").unwrap();
     assert_eq!(world.storage().content("logs/a").unwrap(), b"one\ntwo\n");
-    let effects = world.crash();
+    let effects = world.crash(&[], || {});
     assert_eq!(effects, [CrashEffect { path: "logs/a".into(), fault: StorageFault::LostTail }]);
     assert_eq!(world.storage().content("logs/a").unwrap(), b"one\n");
-    assert_eq!(world.crash(), [], "a crash of what a crash left changes nothing");
+    assert_eq!(world.crash(&[], || {}), [], "a crash of what a crash left changes nothing");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_torn_crash_reaches_every_byte_of_the_unsynced_tail_and_nothing_else() {
         start(&world, Plan { disk: DiskRates { torn: true, ..DiskRates::default() }, ..Plan::default() }, seed);
         durable_file(&world, "logs/a", "one\n");
         write(&world, "logs/a", "two\n").unwrap();
-        world.crash();
+        world.crash(&[], || {});
         let left = world.storage().content("logs/a").unwrap();
         assert!(b"one\ntwo\n".starts_with(left.as_slice()) && left.len() >= 4, "{left:?}");
         lengths.insert(left.len());
@@ -142,7 +142,7 @@ fn a_name_is_lost_with_its_bytes_until_its_directory_is_synced() {
     })
     .unwrap()
     .unwrap();
-    assert_eq!(world.crash(), [CrashEffect { path: "logs/a".into(), fault: StorageFault::LostTail }]);
+    assert_eq!(world.crash(&[], || {}), [CrashEffect { path: "logs/a".into(), fault: StorageFault::LostTail }]);
     assert_eq!(world.storage().content("logs/a"), None);
     let disk = world.disk();
     world.restart();
@@ -163,7 +163,7 @@ fn a_rename_is_kept_or_undone_as_one() {
         durable_file(&world, "logs/old", "old\n");
         let disk = world.disk();
         block(&world, async move { disk.rename("logs/new", "logs/old").await }).unwrap().unwrap();
-        world.crash();
+        world.crash(&[], || {});
         match (world.storage().content("logs/new").as_deref(), world.storage().content("logs/old").as_deref()) {
             (Some(b"new\n"), Some(b"old\n")) => {}
             (None, Some(b"new\n")) => kept += 1,
@@ -192,7 +192,7 @@ fn bytes_that_a_failed_sync_dropped_come_back_only_when_written_again() {
             write(&world, "logs/a", "three\n").unwrap();
             block(&world, async move { disk.sync("logs/a").await }).unwrap().unwrap();
             assert_eq!(world.storage().content("logs/a").unwrap(), b"one\ntwo\nthree\n", "the bytes can still be read");
-            world.crash();
+            world.crash(&[], || {});
             let left = world.storage().content("logs/a").unwrap();
             dropped += u32::from(left == b"one\n\0\0\0\0three\n");
             assert!(left == b"one\n\0\0\0\0three\n" || left == b"one\ntwo\nthree\n", "{left:?}");
@@ -205,7 +205,7 @@ fn bytes_that_a_failed_sync_dropped_come_back_only_when_written_again() {
             })
             .unwrap()
             .unwrap();
-            world.crash();
+            world.crash(&[], || {});
             assert_eq!(world.storage().content("logs/a").unwrap(), b"one\ntwo\n");
         }
     }
@@ -341,7 +341,7 @@ fn a_deviation_list_replays_a_random_trial_exactly() {
     world.begin(42, Source::Seed, true);
     world.set_plan(plan, BugSet::NONE, 8);
     story(&world);
-    let Kept { hashes, decisions, drawn, .. } = world.kept();
+    let Kept { ticks: hashes, decisions, drawn, .. } = world.kept();
     assert!(!decisions.is_empty() && decisions.iter().all(|decision| decision.index > 0 && decision.index < decision.candidates));
 
     let again = World::new();
@@ -351,7 +351,7 @@ fn a_deviation_list_replays_a_random_trial_exactly() {
     again.follow(decisions.iter().map(|decision| (decision.tick, decision.index)));
     story(&again);
     assert_eq!(*again.history(), *world.history());
-    assert_eq!(again.kept().hashes, hashes);
+    assert_eq!(again.kept().ticks, hashes);
     assert_eq!(again.hash(), world.hash());
 }
 

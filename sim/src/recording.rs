@@ -1,0 +1,375 @@
+//! Recordings: a kept trial as data, and its exact replay. Owns the format and the comparison of two tellings of one trial; must never panic on what a file holds,
+//! and never touch a file itself ([`crate::campaign`] does).
+
+use std::collections::BTreeMap;
+
+use hostproof_spec::history::render;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{Source, text_hash};
+use crate::config::{Config, ConfigError, SCHEMA, TrialId};
+use crate::trial::{Expansion, Finding, Origin, Outcome, Runner};
+use crate::world::Decision;
+
+/// The default order that decisions deviate from: the task that has been ready for longest.
+pub const DEFAULT_ORDER: &str = "fifo";
+
+/// One kept trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Recording {
+    /// Version of the format.
+    pub schema: u32,
+    /// The trial.
+    pub trial: TrialId,
+    /// What recorded it. It is no part of the trial.
+    pub tool: Tool,
+    /// The configuration.
+    pub config: Config,
+    /// What the seed expanded to: plan and workload.
+    pub expansion: Expansion,
+    /// Faults and circumstances; everything else was dull.
+    pub faults: Vec<RecordedChoice>,
+    /// Name of the order that `decisions` deviate from.
+    pub default_order: String,
+    /// Scheduling decisions.
+    pub decisions: Vec<Decision>,
+    /// Each tick: 16 hex digits of the rolling hash, then what the tick was spent on.
+    pub ticks: Vec<String>,
+    /// Hash of the whole trial, 16 hex digits.
+    pub hash: String,
+    /// What went wrong first; absent in a sound trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finding: Option<Finding>,
+    /// What the failure is known by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// What made a recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Tool {
+    /// This one.
+    #[must_use]
+    pub fn this() -> Self {
+        Self { name: "hostproof".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
+/// One fault or circumstance of a recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RecordedChoice {
+    /// Where.
+    pub site: String,
+    /// For whom: a path, a session, a task; empty for the world.
+    pub entity: String,
+    /// How many choices of this site and entity came before.
+    pub occurrence: u32,
+    /// What: a number that the site defines, never 0.
+    pub kind: u32,
+}
+
+/// What a failure is known by, whatever its seed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Fingerprint {
+    /// The invariant.
+    pub invariant: String,
+    /// Kind of the subject: `root`, `child`, `operation`, `other` or `none`.
+    pub subject: String,
+    /// The last two labels of the causal chain: fact and task of the earlier and of the later event that contradict each other.
+    pub labels: Vec<String>,
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}: {}", self.invariant, self.subject, self.labels.join(" > "))
+    }
+}
+
+/// What a file holds that is no usable recording.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordingError {
+    /// It is not JSON of this shape.
+    #[error("{path}:{line}:{column}: not a recording: {why}")]
+    Syntax {
+        /// The file.
+        path: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// It contradicts itself.
+    #[error("{path}: at {place}: {why}")]
+    Inconsistent {
+        /// The file.
+        path: String,
+        /// Which field.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Recording {
+    /// Reads a recording from the text of `path` and checks that it fits together.
+    ///
+    /// # Errors
+    /// [`RecordingError`] names the file and the place.
+    pub fn parse(path: &str, text: &str) -> Result<Self, RecordingError> {
+        let recording: Self = serde_json::from_str(text).map_err(|error| RecordingError::Syntax {
+            path: path.to_owned(),
+            line: error.line(),
+            column: error.column(),
+            why: strip_place(&error.to_string()),
+        })?;
+        recording.check().map_err(|(place, why)| RecordingError::Inconsistent { path: path.to_owned(), place, why })?;
+        Ok(recording)
+    }
+
+    /// The text of the recording.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a recording is plain data");
+        text.push('\n');
+        text
+    }
+
+    fn check(&self) -> Result<(), (String, String)> {
+        let bad = |place: &str, why: String| Err((place.to_owned(), why));
+        if self.schema != SCHEMA {
+            return bad("schema", format!("version {}; this build reads version {SCHEMA}", self.schema));
+        }
+        match self.config.check() {
+            Ok(()) => {}
+            Err(error @ ConfigError::Schema { .. }) => return bad("config.schema", error.to_string()),
+            Err(error @ ConfigError::Bug(_)) => return bad("config.bugs", error.to_string()),
+        }
+        if self.config.digest() != self.trial.digest {
+            return bad("trial", format!("the configuration has the digest {:08x}", self.config.digest()));
+        }
+        if self.default_order != DEFAULT_ORDER {
+            return bad("defaultOrder", format!("unknown order `{}`", self.default_order));
+        }
+        if self.expansion.workload.phases.is_empty() {
+            return bad("expansion.workload.phases", "no process".to_owned());
+        }
+        for (index, decision) in self.decisions.iter().enumerate() {
+            if decision.index == 0 || decision.index >= decision.candidates {
+                return bad(
+                    &format!("decisions[{index}]"),
+                    format!("index {} of {} candidates", decision.index, decision.candidates),
+                );
+            }
+            if decision.tick as usize >= self.ticks.len() {
+                return bad(&format!("decisions[{index}]"), format!("tick {} of {}", decision.tick, self.ticks.len()));
+            }
+        }
+        if let Some(index) = self.faults.iter().position(|fault| fault.kind == 0) {
+            return bad(&format!("faults[{index}]"), "kind 0 is no deviation".to_owned());
+        }
+        if parse_hash(&self.hash).is_none() {
+            return bad("hash", format!("`{}` is not 16 hex digits", self.hash));
+        }
+        match self.ticks.iter().position(|tick| tick.get(..16).and_then(parse_hash).is_none()) {
+            Some(index) => bad(&format!("ticks[{index}]"), "it does not begin with 16 hex digits".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn parse_hash(text: &str) -> Option<u64> {
+    if text.len() == 16 { u64::from_str_radix(text, 16).ok() } else { None }
+}
+
+/// serde_json repeats line and column in its text.
+fn strip_place(text: &str) -> String {
+    text.rsplit_once(" at line ").map_or(text, |(why, _)| why).to_owned()
+}
+
+/// A trial that was run for people: its outcome and what they look at.
+#[derive(Clone, Debug)]
+pub struct Telling {
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Each tick: hash and what it was spent on.
+    pub ticks: Vec<String>,
+    /// Each event as one line.
+    pub events: Vec<String>,
+    /// Contained problems.
+    pub warnings: Vec<String>,
+    /// The recording.
+    pub recording: Recording,
+}
+
+/// Two tellings of one trial differ.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("trial {trial} diverges at tick {tick}:\n{diff}")]
+pub struct Divergence {
+    /// The trial.
+    pub trial: TrialId,
+    /// First tick that differs, from 0.
+    pub tick: usize,
+    /// Both tails around it, as a diff.
+    pub diff: String,
+}
+
+/// Runs the trial of `seed` and keeps everything.
+pub fn tell_seed(runner: &mut Runner, config: &Config, seed: u64) -> Telling {
+    let expansion = Expansion::of_seed(config, seed);
+    let outcome = runner.run(config, Origin::Seed(seed), true);
+    telling(runner, config, config.trial(seed), expansion, outcome)
+}
+
+/// Replays a recording and keeps everything.
+pub fn tell_recording(runner: &mut Runner, recording: &Recording) -> Telling {
+    let faults =
+        recording.faults.iter().map(|fault| (fault.site.as_str(), entity_hash(&fault.entity), fault.occurrence, fault.kind));
+    let origin = Origin::Kept {
+        expansion: &recording.expansion,
+        source: Source::recorded(faults),
+        decisions: recording.decisions.iter().map(|decision| (decision.tick, decision.index)).collect(),
+    };
+    let outcome = runner.run(&recording.config, origin, true);
+    telling(runner, &recording.config, recording.trial, recording.expansion.clone(), outcome)
+}
+
+/// Entities without a text are written as `#` and the 16 hex digits of their hash.
+fn entity_hash(entity: &str) -> u64 {
+    entity.strip_prefix('#').and_then(parse_hash).unwrap_or_else(|| text_hash(entity))
+}
+
+/// Replays a recording; it must go exactly as recorded.
+///
+/// # Errors
+/// [`Divergence`] at the first tick that differs.
+pub fn replay(runner: &mut Runner, recording: &Recording) -> Result<Telling, Divergence> {
+    let telling = tell_recording(runner, recording);
+    compare(recording.trial, (&recording.ticks, &recording.hash), (&telling.ticks, &telling.recording.hash))?;
+    Ok(telling)
+}
+
+/// Compares two tellings: ticks and final hash each.
+///
+/// # Errors
+/// [`Divergence`] at the first tick that differs.
+pub fn compare(trial: TrialId, one: (&[String], &str), two: (&[String], &str)) -> Result<(), Divergence> {
+    if one == two {
+        return Ok(());
+    }
+    let same = one.0.iter().zip(two.0).take_while(|(one, two)| one == two).count();
+    let tail = |telling: (&[String], &str)| {
+        let from = same.saturating_sub(4);
+        let mut lines: Vec<String> = (from..)
+            .zip(&telling.0[from.min(telling.0.len())..])
+            .take(12)
+            .map(|(tick, line)| format!("{tick} {line}\n"))
+            .collect();
+        if telling.0.len() <= from + 12 {
+            lines.push(format!("end {}\n", telling.1));
+        }
+        lines.concat()
+    };
+    let (one, two) = (tail(one), tail(two));
+    let diff = similar::TextDiff::from_lines(&one, &two).unified_diff().header("expected", "found").to_string();
+    Err(Divergence { trial, tick: same, diff })
+}
+
+fn telling(runner: &Runner, config: &Config, trial: TrialId, expansion: Expansion, outcome: Outcome) -> Telling {
+    let world = runner.told();
+    let kept = world.kept;
+    let ticks: Vec<String> = kept.ticks.iter().map(|(hash, what)| format!("{hash:016x} {what}")).collect();
+    let faults = kept.drawn.into_iter().map(|(drawn, entity)| RecordedChoice {
+        site: drawn.site.to_owned(),
+        entity: if drawn.entity == 0 { String::new() } else { entity },
+        occurrence: drawn.occurrence,
+        kind: drawn.value,
+    });
+    let finding = outcome.findings.first().cloned();
+    let fingerprint = finding.as_ref().map(|finding| fingerprint(finding, &expansion, &world.causes, &world.kinds));
+    let recording = Recording {
+        schema: SCHEMA,
+        trial,
+        tool: Tool::this(),
+        config: config.clone(),
+        faults: faults.collect(),
+        default_order: DEFAULT_ORDER.to_owned(),
+        decisions: kept.decisions,
+        ticks: ticks.clone(),
+        hash: format!("{:016x}", outcome.hash),
+        finding,
+        fingerprint,
+        expansion,
+    };
+    Telling { outcome, ticks, events: world.events, warnings: kept.warnings, recording }
+}
+
+fn fingerprint(
+    finding: &Finding,
+    expansion: &Expansion,
+    causes: &BTreeMap<usize, String>,
+    kinds: &BTreeMap<usize, &'static str>,
+) -> Fingerprint {
+    let calls: Vec<_> = expansion.workload.calls().collect();
+    let subject = match finding.subject.as_deref() {
+        None => "none",
+        Some(subject) if calls.iter().any(|call| call.op == subject) => "operation",
+        Some(subject)
+            if calls.iter().any(|call| {
+                call.bind.is_some() && call.operation.target() == Some(subject) && call.operation.actor().is_none()
+            }) =>
+        {
+            "root"
+        }
+        Some(subject) if expansion.workload.script.sessions.contains_key(subject) => "child",
+        Some(_) => "other",
+    };
+    let labels = finding.events.iter().map(|index| {
+        let kind = kinds.get(index).copied().unwrap_or("?");
+        let role =
+            causes.get(index).and_then(|path| path.rsplit([':', '/']).next()).filter(|role| !role.is_empty()).unwrap_or("trial");
+        format!("{kind} in {role}")
+    });
+    Fingerprint { invariant: finding.invariant.clone(), subject: subject.to_owned(), labels: labels.collect() }
+}
+
+/// What a world can tell of its last trial.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) kept: crate::world::Kept,
+    pub(crate) events: Vec<String>,
+    pub(crate) causes: BTreeMap<usize, String>,
+    pub(crate) kinds: BTreeMap<usize, &'static str>,
+}
+
+impl Told {
+    pub(crate) fn of(world: &crate::world::World, interesting: &[usize]) -> Self {
+        let history = world.history();
+        let names = hostproof::env::Env::names(world);
+        Self {
+            kept: world.kept(),
+            events: history.iter().map(|event| render(names, event)).collect(),
+            causes: interesting.iter().filter_map(|index| world.cause(*index).map(|path| (*index, path))).collect(),
+            kinds: interesting
+                .iter()
+                .filter_map(|index| history.get(*index).map(|event| (*index, event.fact.kind_name())))
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,766 @@
+//! One trial: a workload on a fresh host under a plan, to its end, with every event checked. Owns the order of phases and what counts as the end; must never
+//! report anything that it did not see.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use hostproof::env::{Env, Thrown};
+use hostproof::host::Host;
+use hostproof::operation::Driver;
+use hostproof_spec::history::{Event, Fact, StorageFault, Verb};
+use hostproof_spec::invariants::{Checker, FieldSet};
+use hostproof_spec::names::Sym;
+use hostproof_spec::operation::Operation;
+use hostproof_spec::refusal::RefusalClass;
+use hostproof_spec::revision::Revision;
+use hostproof_spec::wire::{Call, TriggerAct, TriggerArm};
+use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::choice::{Chooser, Source};
+use crate::config::Config;
+use crate::disk::{digest, session_of};
+use crate::exec::{ExecError, Executor, Yield};
+use crate::plan::{FaultClass, FaultSet, Plan};
+use crate::recording::Told;
+use crate::workload::{Abort, End, Phase, Step, Workload, generate};
+use crate::world::{Observer, Tick, World};
+
+/// Everything that a seed stands for under a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expansion {
+    /// Classes that are on.
+    pub on: FaultSet,
+    /// Scheduler and rates.
+    pub plan: Plan,
+    /// Operations, observers, model script.
+    pub workload: Workload,
+}
+
+impl Expansion {
+    /// Expands what `chooser` was reset to.
+    #[must_use]
+    pub fn draw(chooser: &Chooser, config: &Config) -> Self {
+        let (plan, on) = Plan::draw(chooser, config.scheduler, config.faults);
+        let workload = generate(chooser, config.workload, config.revision.rules(), on);
+        Self { on, plan, workload }
+    }
+
+    /// Expands a seed.
+    #[must_use]
+    pub fn of_seed(config: &Config, seed: u64) -> Self {
+        let chooser = Chooser::default();
+        chooser.reset(seed, Source::Seed, false);
+        Self::draw(&chooser, config)
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Finding {
+    /// Name of the invariant; `panic` and `livelock` for what no history shows.
+    pub invariant: String,
+    /// Requirement that is broken, where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirement: Option<String>,
+    /// Session or operation that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// One line.
+    pub message: String,
+    /// Indexes of the events that contradict each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<usize>,
+}
+
+/// How often the operations of one verb ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Accepted or finished.
+    pub accepted: u32,
+    /// Refused.
+    pub refused: u32,
+    /// Cut off by a crash.
+    pub unknown: u32,
+}
+
+/// Every verb that this slice asks for.
+pub const VERBS: [Verb; 16] = [
+    Verb::CreateSession,
+    Verb::ResumeSession,
+    Verb::DisposeSession,
+    Verb::Prompt,
+    Verb::Start,
+    Verb::Deliver,
+    Verb::Report,
+    Verb::Interrupt,
+    Verb::DrainDescendants,
+    Verb::DrainChildren,
+    Verb::DrainAll,
+    Verb::ListChildren,
+    Verb::QueueEdit,
+    Verb::QueueRemove,
+    Verb::QueueSteer,
+    Verb::Flush,
+];
+
+fn slot(verb: Verb) -> usize {
+    VERBS.iter().position(|known| *known == verb).unwrap_or(0)
+}
+
+/// What a trial came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Rolling hash over everything.
+    pub hash: u64,
+    /// Hash of the sequence of facts.
+    pub shape: u64,
+    /// Scheduling decisions.
+    pub ticks: u32,
+    /// Events.
+    pub events: u32,
+    /// Operations that were called, of people, clients and observers.
+    pub operations: u32,
+    /// Sessions that became live.
+    pub sessions: u32,
+    /// Times that the process was started again.
+    pub restarts: u32,
+    /// Whether any class of faults was on.
+    pub faulty: bool,
+    /// Ends by verb, in the order of [`VERBS`].
+    pub ends: [Ends; VERBS.len()],
+    /// Faults that had an effect, in the order of [`FaultClass::ALL`].
+    pub faults: [u32; FaultClass::ALL.len()],
+    /// Calls and bytes of the disk.
+    pub disk: (u64, u64),
+    /// Contained problems.
+    pub warnings: u32,
+    /// What is wrong; empty in a sound trial.
+    pub findings: Vec<Finding>,
+}
+
+/// Where a trial's choices come from.
+pub enum Origin<'a> {
+    /// The seed decides everything.
+    Seed(u64),
+    /// A fuzzer's bytes decide everything.
+    Bytes(Vec<u8>),
+    /// A kept trial: its expansion, its choices, its scheduling decisions (tick and index).
+    Kept {
+        /// What it consists of.
+        expansion: &'a Expansion,
+        /// Its choices.
+        source: Source,
+        /// Its deviations from the default order.
+        decisions: Vec<(u32, u32)>,
+    },
+}
+
+struct Armed {
+    on: String,
+    session: Option<Sym>,
+    left: u32,
+    act: Option<TriggerAct>,
+}
+
+/// Checks every event, counts, and acts where the workload says so.
+struct Watch {
+    checker: RefCell<Checker>,
+    driver: RefCell<Option<Rc<Driver>>>,
+    armed: RefCell<Vec<Armed>>,
+    aborts: RefCell<Vec<(Sym, u32)>>,
+    due: RefCell<Vec<(u32, Sym)>>,
+    next_due: Cell<u32>,
+    open: RefCell<Vec<(Sym, usize)>>,
+    messages: RefCell<FxHashMap<Sym, Sym>>,
+    sessions: RefCell<Vec<Sym>>,
+    counts: RefCell<Counts>,
+    clients_started: Cell<Option<u32>>,
+    violated: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Counts {
+    operations: u32,
+    ends: [Ends; VERBS.len()],
+    faults: [u32; FaultClass::ALL.len()],
+}
+
+impl Counts {
+    fn fault(&mut self, class: FaultClass) {
+        self.faults[class as usize] += 1;
+    }
+}
+
+impl Watch {
+    fn new(revision: Revision, max_active: u32) -> Self {
+        let rules = revision.rules();
+        let limit = rules.capacity.then_some(max_active);
+        Self {
+            checker: RefCell::new(Checker::new(rules, FieldSet::ALL).with_limits(limit)),
+            driver: RefCell::default(),
+            armed: RefCell::default(),
+            aborts: RefCell::default(),
+            due: RefCell::default(),
+            next_due: Cell::new(u32::MAX),
+            open: RefCell::default(),
+            messages: RefCell::default(),
+            sessions: RefCell::default(),
+            counts: RefCell::default(),
+            clients_started: Cell::new(None),
+            violated: Cell::new(false),
+        }
+    }
+
+    fn clear(&self) {
+        self.checker.borrow_mut().clear();
+        *self.driver.borrow_mut() = None;
+        self.disarm();
+        self.open.borrow_mut().clear();
+        self.messages.borrow_mut().clear();
+        self.sessions.borrow_mut().clear();
+        *self.counts.borrow_mut() = Counts::default();
+        self.violated.set(false);
+    }
+
+    fn disarm(&self) {
+        self.armed.borrow_mut().clear();
+        self.aborts.borrow_mut().clear();
+        self.due.borrow_mut().clear();
+        self.next_due.set(u32::MAX);
+        self.clients_started.set(None);
+    }
+
+    fn arm(&self, world: &World, triggers: &[TriggerArm], aborts: &[Abort]) {
+        self.disarm();
+        let mut armed = self.armed.borrow_mut();
+        armed.extend(triggers.iter().map(|trigger| Armed {
+            on: trigger.on.clone(),
+            session: trigger.session.as_deref().map(|session| world.names().intern(session)),
+            left: trigger.nth,
+            act: Some(trigger.act.clone()),
+        }));
+        let mut known = self.aborts.borrow_mut();
+        known.extend(aborts.iter().map(|abort| (world.names().intern(&abort.op), abort.after)));
+    }
+
+    /// A call with its placeholders replaced by what is known now.
+    fn resolve(&self, world: &World, call: &Call) -> Call {
+        let mut call = call.clone();
+        if let Operation::QueueEdit { message, .. }
+        | Operation::QueueRemove { message, .. }
+        | Operation::QueueSteer { message, .. } = &mut call.operation
+            && let Some(op) = message.strip_prefix('$')
+        {
+            let accepted = world.names().lookup(op).and_then(|op| self.messages.borrow().get(&op).copied());
+            if let Some(accepted) = accepted {
+                *message = world.names().text(accepted).to_string();
+            }
+        }
+        call
+    }
+
+    /// Raises the signals that are due at this tick.
+    fn raise_due(&self, world: &World) {
+        if self.next_due.get() > world.ticks() {
+            return;
+        }
+        let due: Vec<Sym> = {
+            let mut all = self.due.borrow_mut();
+            let due = all.iter().filter(|(at, _)| *at <= world.ticks()).map(|(_, op)| *op).collect();
+            all.retain(|(at, _)| *at > world.ticks());
+            self.next_due.set(all.iter().map(|(at, _)| *at).min().unwrap_or(u32::MAX));
+            due
+        };
+        let driver = self.driver.borrow().clone();
+        if let Some(driver) = driver {
+            for op in due {
+                world.open_span();
+                driver.abort(&world.names().text(op));
+            }
+        }
+    }
+
+    fn count(&self, world: &World, event: &Event<Sym>) {
+        let mut counts = self.counts.borrow_mut();
+        match event.fact {
+            Fact::Invoked { verb, .. } => {
+                counts.operations += 1;
+                let Some(op) = event.op else { return };
+                self.open.borrow_mut().push((op, slot(verb)));
+                let after = self.aborts.borrow().iter().find(|(known, _)| *known == op).map(|(_, after)| *after);
+                if let Some(after) = after {
+                    let at = world.ticks() + after;
+                    self.due.borrow_mut().push((at, op));
+                    self.next_due.set(self.next_due.get().min(at));
+                }
+            }
+            Fact::Succeeded { message, .. } => {
+                if let Some(verb) = self.close(event.op) {
+                    counts.ends[verb].accepted += 1;
+                }
+                if let (Some(op), Some(message)) = (event.op, message) {
+                    self.messages.borrow_mut().insert(op, message);
+                }
+            }
+            Fact::Refused { class, .. } => {
+                if let Some(verb) = self.close(event.op) {
+                    counts.ends[verb].refused += 1;
+                }
+                if class == RefusalClass::Cancelled {
+                    counts.fault(FaultClass::Cancel);
+                }
+            }
+            Fact::Unknown => {
+                if let Some(verb) = self.close(event.op) {
+                    counts.ends[verb].unknown += 1;
+                }
+            }
+            Fact::ProcessCrashed => counts.fault(FaultClass::Crash),
+            Fact::Fault { fault, .. } => match fault {
+                StorageFault::Write => counts.fault(FaultClass::Write),
+                StorageFault::Sync => counts.fault(FaultClass::Sync),
+                StorageFault::Read => counts.fault(FaultClass::Read),
+                StorageFault::Enumerate => counts.fault(FaultClass::List),
+                StorageFault::TornTail => counts.fault(FaultClass::Torn),
+                StorageFault::LostTail | StorageFault::Damage | StorageFault::Removed => {}
+            },
+            Fact::SessionEntered { session } => {
+                let mut sessions = self.sessions.borrow_mut();
+                if !sessions.contains(&session) {
+                    sessions.push(session);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn close(&self, op: Option<Sym>) -> Option<usize> {
+        let mut open = self.open.borrow_mut();
+        let at = open.iter().position(|(known, _)| Some(*known) == op)?;
+        Some(open.swap_remove(at).1)
+    }
+
+    fn fire(&self, world: &World, event: &Event<Sym>) -> Result<(), Thrown> {
+        let mut acts = Vec::new();
+        for armed in self.armed.borrow_mut().iter_mut() {
+            if armed.left == 0 || armed.on != event.fact.kind_name() {
+                continue;
+            }
+            if armed.session.is_some() && armed.session.as_ref() != event.fact.session() {
+                continue;
+            }
+            armed.left -= 1;
+            if armed.left == 0 {
+                acts.extend(armed.act.take());
+            }
+        }
+        let mut result = Ok(());
+        for act in acts {
+            self.counts.borrow_mut().fault(FaultClass::Observer);
+            let driver = self.driver.borrow().clone();
+            match (act, driver) {
+                (TriggerAct::Throw, _) => result = Err(Thrown),
+                (TriggerAct::Abort { op }, Some(driver)) => driver.abort(&op),
+                (TriggerAct::Call { call }, Some(driver)) => {
+                    driver.start(self.resolve(world, &call));
+                }
+                (_, None) => {}
+            }
+        }
+        result
+    }
+}
+
+impl Observer for Watch {
+    fn observe(&self, world: &World, event: &Event<Sym>) -> Result<(), Thrown> {
+        {
+            let mut checker = self.checker.borrow_mut();
+            checker.observe(world.names(), event);
+            if !self.violated.get() && !checker.violations().is_empty() {
+                self.violated.set(true);
+            }
+        }
+        self.count(world, event);
+        if self.armed.borrow().is_empty() { Ok(()) } else { self.fire(world, event) }
+    }
+}
+
+/// Runs trials, one after the other, in one world.
+pub struct Runner {
+    world: Rc<World>,
+    watch: Rc<Watch>,
+    made_for: (Revision, u32),
+    told: Option<Told>,
+}
+
+/// How a run of ticks ended.
+enum Ran {
+    Idle,
+    Spent,
+    Crash,
+    Wrong,
+    Panicked(String),
+}
+
+impl Runner {
+    /// A runner with a world of its own.
+    ///
+    /// # Errors
+    /// [`ExecError::InsideTokio`].
+    pub fn new() -> Result<Self, ExecError> {
+        Executor::check_surroundings()?;
+        let config = Config::default();
+        let made_for = (config.revision, config.limits.max_active);
+        Ok(Self { world: World::new(), watch: Rc::new(Watch::new(made_for.0, made_for.1)), made_for, told: None })
+    }
+
+    /// What the last trial left, if it was kept.
+    pub(crate) fn told(&self) -> Told {
+        let told = self.told.as_ref();
+        told.map_or_else(|| Told::of(&self.world, &[]), Told::clone)
+    }
+
+    /// Runs one trial. `keep` records what a recording needs.
+    pub fn run(&mut self, config: &Config, origin: Origin<'_>, keep: bool) -> Outcome {
+        let made_for = (config.revision, config.limits.max_active);
+        if self.made_for != made_for {
+            self.watch = Rc::new(Watch::new(made_for.0, made_for.1));
+            self.made_for = made_for;
+        }
+        let world = self.world.clone();
+        let expansion;
+        let expansion = match origin {
+            Origin::Seed(seed) => {
+                world.begin(seed, Source::Seed, keep);
+                expansion = Expansion::draw(world.chooser(), config);
+                world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
+                &expansion
+            }
+            Origin::Bytes(bytes) => {
+                world.begin(0, Source::Bytes(bytes), keep);
+                expansion = Expansion::draw(world.chooser(), config);
+                world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
+                &expansion
+            }
+            Origin::Kept { expansion, source, decisions } => {
+                world.begin(0, source, keep);
+                world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
+                world.follow(decisions);
+                expansion
+            }
+        };
+        self.watch.clear();
+        world.set_observer(self.watch.clone());
+        let mut trial = Trial { world: &self.world, watch: &self.watch, config, expansion, driver: None, restarts: 0 };
+        let ended = trial.run();
+        let mut findings = Vec::new();
+        let wrong = match ended {
+            Ok(()) => None,
+            Err(Stop::Wrong) => None,
+            Err(Stop::Panicked(text)) => Some(("panic", format!("the host panicked: {text}"))),
+            Err(Stop::Livelock(text)) => Some(("livelock", text)),
+        };
+        let finished = wrong.is_none() && !self.watch.violated.get();
+        if finished {
+            self.watch.checker.borrow_mut().finish(world.names());
+        }
+        let restarts = trial.restarts;
+        let driver = trial.driver.take();
+        for violation in self.watch.checker.borrow().violations() {
+            findings.push(Finding {
+                invariant: violation.invariant.to_owned(),
+                requirement: Some(violation.requirement.to_owned()),
+                subject: violation.subject.map(|sym| world.names().text(sym).to_string()),
+                message: violation.message.clone(),
+                events: violation.facts.iter().flatten().copied().collect(),
+            });
+        }
+        if let Some((invariant, message)) = wrong {
+            findings.push(Finding {
+                invariant: invariant.to_owned(),
+                requirement: None,
+                subject: None,
+                message,
+                events: Vec::new(),
+            });
+        }
+        let counts = std::mem::take(&mut *self.watch.counts.borrow_mut());
+        let mut faults = counts.faults;
+        let injected = world.injected();
+        for (class, count) in
+            [FaultClass::Prepare, FaultClass::Create, FaultClass::Insert, FaultClass::Clock].into_iter().zip(injected)
+        {
+            faults[class as usize] += count;
+        }
+        let outcome = Outcome {
+            hash: world.hash(),
+            shape: world.shape(),
+            ticks: world.ticks(),
+            events: u32::try_from(world.history().len()).expect("few events"),
+            operations: counts.operations,
+            sessions: u32::try_from(self.watch.sessions.borrow().len()).expect("few sessions"),
+            restarts,
+            faulty: expansion.on != FaultSet::NONE,
+            ends: counts.ends,
+            faults,
+            disk: world.storage().work(),
+            warnings: world.warnings(),
+            findings,
+        };
+        *self.watch.driver.borrow_mut() = None;
+        self.watch.disarm();
+        let interesting: Vec<usize> = outcome.findings.iter().flat_map(|finding| finding.events.clone()).collect();
+        self.told = keep.then(|| Told::of(&world, &interesting));
+        world.end(|| drop(driver));
+        if outcome.findings.iter().any(|finding| finding.invariant == "panic") {
+            // What a panic left behind is not trusted: the next trial gets a new world. The points that were reached are kept.
+            let fresh = World::new();
+            fresh.take_points(&self.world);
+            self.world = fresh;
+            self.watch = Rc::new(Watch::new(made_for.0, made_for.1));
+        }
+        outcome
+    }
+
+    /// Adds the rare states that were reached since the last call.
+    pub fn drain_points(&self, counts: &mut BTreeMap<&'static str, u64>) {
+        self.world.drain_points(counts);
+    }
+}
+
+enum Stop {
+    Wrong,
+    Panicked(String),
+    Livelock(String),
+}
+
+struct Trial<'a> {
+    world: &'a Rc<World>,
+    watch: &'a Rc<Watch>,
+    config: &'a Config,
+    expansion: &'a Expansion,
+    driver: Option<Rc<Driver>>,
+    restarts: u32,
+}
+
+impl Trial<'_> {
+    fn run(&mut self) -> Result<(), Stop> {
+        let workload = &self.expansion.workload;
+        let _ = self.world.emit(None, None, Fact::ProcessStarted);
+        for (number, phase) in workload.phases.iter().enumerate() {
+            if number > 0 {
+                self.world.restart();
+                self.restarts += 1;
+            }
+            self.mount(phase);
+            let crash = match phase.end {
+                End::Crash { after, appends } => Some((after, appends)),
+                End::Stop | End::Last => None,
+            };
+            let limit = self.world.ticks() + self.config.limits.ticks;
+            match self.tick_until(limit, crash) {
+                Ran::Wrong => return Err(Stop::Wrong),
+                Ran::Panicked(text) => return Err(Stop::Panicked(text)),
+                Ran::Idle | Ran::Spent | Ran::Crash => {}
+            }
+            match phase.end {
+                End::Crash { .. } => self.crash(),
+                End::Stop => {
+                    self.shut_down("s")?;
+                    self.unmount();
+                }
+                End::Last => {}
+            }
+        }
+        self.rest()?;
+        self.probe()?;
+        if workload.shutdown {
+            self.shut_down("z")?;
+            self.unmount();
+        }
+        Ok(())
+    }
+
+    fn mount(&mut self, phase: &Phase) {
+        let env: Rc<dyn Env> = self.world.clone();
+        self.world.set_model(self.expansion.workload.script.clone());
+        let driver = Driver::new(Host::new(env, self.config.revision.rules()));
+        self.watch.arm(self.world, &phase.triggers, &phase.aborts);
+        *self.watch.driver.borrow_mut() = Some(driver.clone());
+        self.driver = Some(driver.clone());
+        let (world, watch) = (self.world.clone(), self.watch.clone());
+        let (setup, clients) = (phase.setup.clone(), phase.clients.clone());
+        self.world.spawn_in(
+            self.world.process(),
+            "setup",
+            Box::pin(async move {
+                act(&world, &watch, &driver, setup).await;
+                watch.clients_started.set(Some(world.ticks()));
+                for steps in clients {
+                    let (inner, watch, driver) = (world.clone(), watch.clone(), driver.clone());
+                    world.spawn_in(world.process(), "client", Box::pin(async move { act(&inner, &watch, &driver, steps).await }));
+                }
+            }),
+        );
+    }
+
+    fn tick_until(&self, limit: u32, crash: Option<(u32, u32)>) -> Ran {
+        let mut appends_before = None;
+        loop {
+            self.watch.raise_due(self.world);
+            if self.watch.violated.get() {
+                return Ran::Wrong;
+            }
+            if let (Some((after, appends)), Some(began)) = (crash, self.watch.clients_started.get()) {
+                let now = self.world.storage().appends();
+                let before = *appends_before.get_or_insert(now);
+                if self.world.ticks() >= began + after || (appends > 0 && now - before >= appends) {
+                    return Ran::Crash;
+                }
+            }
+            if self.world.ticks() >= limit {
+                return Ran::Spent;
+            }
+            match self.world.tick() {
+                Tick::Ran | Tick::Jumped => {}
+                Tick::Idle => {
+                    if self.watch.next_due.get() == u32::MAX {
+                        return Ran::Idle;
+                    }
+                    // Nothing moves until somebody cancels: what is due later is due now.
+                    self.watch.due.borrow_mut().iter_mut().for_each(|(at, _)| *at = 0);
+                    self.watch.next_due.set(0);
+                }
+                Tick::Panicked(text) => return Ran::Panicked(text),
+            }
+        }
+    }
+
+    /// Runs to rest within the bound that a fair schedule without faults has.
+    fn settle(&self, what: &str) -> Result<(), Stop> {
+        let limit = self.world.ticks() + self.config.limits.settle;
+        match self.tick_until(limit, None) {
+            Ran::Idle | Ran::Crash => Ok(()),
+            Ran::Wrong => Err(Stop::Wrong),
+            Ran::Panicked(text) => Err(Stop::Panicked(text)),
+            Ran::Spent => {
+                let ready: Vec<String> = {
+                    self.world.exec().collect();
+                    let set = self.world.exec().ready();
+                    set.tasks().iter().take(4).map(|task| self.world.exec().path(task.node)).collect()
+                };
+                Err(Stop::Livelock(format!(
+                    "{what}: still moving after {} ticks without faults; ready: {}",
+                    self.config.limits.settle,
+                    ready.join(", ")
+                )))
+            }
+        }
+    }
+
+    fn crash(&mut self) {
+        let unknown: Vec<Sym> = self.watch.open.borrow().iter().map(|(op, _)| *op).collect();
+        self.watch.disarm();
+        let driver = self.driver.take();
+        *self.watch.driver.borrow_mut() = None;
+        self.world.crash(&unknown, || drop(driver));
+    }
+
+    fn unmount(&mut self) {
+        let driver = self.driver.take();
+        *self.watch.driver.borrow_mut() = None;
+        self.world.stop(|| drop(driver));
+    }
+
+    /// Faults stop; the rest must settle.
+    fn rest(&mut self) -> Result<(), Stop> {
+        self.watch.disarm();
+        self.world.calm();
+        self.world.open_span();
+        let _ = self.world.emit(None, None, Fact::FaultsStopped);
+        self.settle("after the faults stopped")?;
+        let _ = self.world.emit(None, None, Fact::Quiet);
+        if self.watch.violated.get() { Err(Stop::Wrong) } else { Ok(()) }
+    }
+
+    /// Lists everything on the quiet store, with the bytes looked at before and after.
+    fn probe(&mut self) -> Result<(), Stop> {
+        let sessions = self.watch.sessions.borrow().clone();
+        self.look_at_files();
+        for (number, session) in sessions.iter().enumerate() {
+            let parent = self.world.names().text(*session).to_string();
+            self.ask(&format!("q{number}"), Operation::ListChildren { parent });
+            self.settle("a listing on a quiet store")?;
+        }
+        self.look_at_files();
+        if self.watch.violated.get() { Err(Stop::Wrong) } else { Ok(()) }
+    }
+
+    fn look_at_files(&self) {
+        let mut found = Vec::new();
+        self.world.storage().visit(|path, bytes| {
+            if let Some(session) = session_of(self.world, path) {
+                found.push((session, digest(bytes)));
+            }
+        });
+        self.world.open_span();
+        for (session, digest) in found {
+            let _ = self.world.emit(None, None, Fact::FileState { session, digest });
+        }
+    }
+
+    fn ask(&self, op: &str, operation: Operation) {
+        if let Some(driver) = &self.driver {
+            self.world.open_span();
+            driver.start(Call { op: op.to_owned(), bind: None, aborted: false, operation });
+        }
+    }
+
+    /// Drains everything, then disposes every live root.
+    fn shut_down(&mut self, prefix: &str) -> Result<(), Stop> {
+        self.watch.disarm();
+        let prefix = format!("{prefix}{}", self.restarts);
+        self.ask(&format!("{prefix}.0"), Operation::DrainAll);
+        self.settle("a drain of everything")?;
+        let handles: Vec<String> = {
+            let expansion = self.expansion;
+            let calls = expansion
+                .workload
+                .calls()
+                .filter(|call| matches!(call.operation, Operation::CreateSession { .. } | Operation::ResumeSession { .. }));
+            calls.filter_map(|call| call.bind.clone()).collect()
+        };
+        let Some(driver) = self.driver.clone() else { return Ok(()) };
+        for (number, handle) in handles.iter().enumerate() {
+            let live = driver.agent(handle).is_some_and(|agent| driver.host().registry().is_current(&agent));
+            if live {
+                self.ask(&format!("{prefix}.{}", number + 1), Operation::DisposeSession { agent: handle.clone() });
+                self.settle("a disposal at the end")?;
+            }
+        }
+        if self.watch.violated.get() { Err(Stop::Wrong) } else { Ok(()) }
+    }
+}
+
+async fn act(world: &Rc<World>, watch: &Rc<Watch>, driver: &Rc<Driver>, steps: Vec<Step>) {
+    for step in steps {
+        for _ in 0..step.yields {
+            Yield::once().await;
+        }
+        if step.sleep_ms > 0 {
+            world.sleep_ms(u64::from(step.sleep_ms)).await;
+        }
+        let pending = driver.start(watch.resolve(world, &step.call));
+        if step.wait {
+            pending.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
