@@ -59,6 +59,8 @@ function text(blocks) {
 
 export class Observer {
   names = new WeakMap()
+  /** Agent objects that entered. */
+  announced = new WeakSet()
   agents = 0
   /** Position of the last step that each session proposed. */
   steps = new Map()
@@ -171,6 +173,7 @@ export class Observer {
   agentEntered(agent) {
     const { header } = agent.session
     const { found } = this
+    this.announced.add(agent)
     this.fact('agent-entered', {
       session: agent.id,
       agent: this.name(agent),
@@ -261,7 +264,8 @@ function watchAgents(prototype, observer) {
   }
   prototype.cancel = function (cause, options = {}) {
     const listening = observer()
-    if (listening !== undefined) {
+    // The roll-back of an agent that nobody was told of cancels nothing that anybody could see.
+    if (listening?.announced.has(this)) {
       const causes = { user: 'user', parent: 'parent', disposed: 'disposed' }
       listening.fact('cancel-issued', { session: this.id, cause: causes[cause?.kind] ?? 'hook', keepsInbox: options.keepInbox === true })
     }
