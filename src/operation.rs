@@ -107,6 +107,17 @@ impl Driver {
         self.emit(Some(name), None, Fact::Aborted);
     }
 
+    /// Disposes every top-level agent that is left, as the end of a program does, in order of the objects' names. What fails is reported as a warning.
+    pub async fn dispose_roots(&self) {
+        let roots: Vec<AgentHandle> = std::mem::take(&mut *self.roots.borrow_mut()).into_values().collect();
+        for handle in roots {
+            if let Err(error) = handle.dispose(None).await {
+                self.host.env().warn(&format!("a top-level session did not end in order: {error}"));
+            }
+        }
+        self.host.subagents().agent_left();
+    }
+
     /// Starts a call: emits `Invoked`, runs it as far as it goes in this span, and lets the rest run as a task of its own.
     pub fn start(self: &Rc<Self>, call: Call) -> Pending {
         let env = self.host.env().clone();

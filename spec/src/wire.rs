@@ -5,7 +5,8 @@
 //! one uninterrupted span and in the given order, sends `op/started` for each as it calls it, and answers the request; `op/done` says later how each ended.
 //! The synchronous effects of a call come between its `op/started` and the answer to its request; its `op/done` may come before that answer too.
 //!
-//! Every notification of a host carries `lc`, one logical counter for all of them: it is strictly increasing in a process, and lines are sent in its order.
+//! Every notification of a host carries `lc`, one logical counter for all of them: it is strictly increasing
+//! within a case of a process, and lines are sent in its order.
 //! What was asked and what was answered the suite knows itself, so a host never observes `invoked`, `succeeded`, `refused`, `unknown`, `aborted`, `listed`, `quiet`,
 //! `faults-stopped` or a `process-*` fact.
 //!

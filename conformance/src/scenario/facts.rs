@@ -21,7 +21,10 @@ const OBSERVED: &[(&str, &[&str])] = &[
     ("observe:registry", &["session-entered", "session-left", "agent-entered", "agent-left"]),
     ("observe:edges", &["start-edge", "end-edge"]),
     ("observe:cancel", &["cancel-issued"]),
-    ("observe:log", &["appended", "catalog-row", "log-loaded", "repaired"]),
+    ("observe:log", &["appended"]),
+    ("observe:loads", &["log-loaded", "repaired"]),
+    ("observe:rows", &["catalog-row"]),
+    ("observe:scopes", &["scope-closed", "scope-opened"]),
     ("observe:durable", &["durable"]),
     (
         "observe:activations",

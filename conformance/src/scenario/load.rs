@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use hostproof_spec::bugs::Bug;
+use hostproof_spec::register::requirement;
+use hostproof_spec::revision::Revision;
 use hostproof_spec::wire::CAPABILITIES;
 
 use super::facts::{fact_table, may_be_named};
@@ -74,6 +76,14 @@ impl fmt::Display for Listed<'_> {
 /// [`LoadError`] if one is unsound; a test of this crate keeps that from happening.
 pub fn library() -> Result<Vec<Scenario>, LoadError> {
     BUILT_IN.iter().map(|(path, text)| load_str(text, Path::new(path))).collect()
+}
+
+/// The calibration cases of this suite: one for each capability of the protocol, which is the first of its `needs`.
+///
+/// # Errors
+/// [`LoadError`] if one is unsound; a test of this crate keeps that from happening.
+pub fn calibration() -> Result<Vec<Scenario>, LoadError> {
+    CALIBRATION.iter().map(|(path, text)| load_str(text, &Path::new("calibration").join(path))).collect()
 }
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
@@ -178,8 +188,24 @@ impl Lint {
         if scenario.steps.is_empty() || scenario.expect.iter().all(|claim| claim.checks.is_empty()) {
             self.say(1, 1, "a scenario needs at least one step and one check: without them it cannot fail");
         }
-        if scenario.requirements.is_empty() {
+        if scenario.requirements.is_empty() && !scenario.id.starts_with("calibration/") {
             self.say(1, 1, "name at least one requirement that the scenario checks (`hostproof spec list` prints them)");
+        }
+        for id in &scenario.requirements {
+            match requirement(id) {
+                None => self.say(1, 1, format!("`{id}` is no requirement of the register (`hostproof spec list` prints them)")),
+                Some(row) => {
+                    for revision in scenario.under() {
+                        if !row.revisions.has(revision) {
+                            self.say(
+                                1,
+                                1,
+                                format!("`{id}` is no requirement of {revision}: list other `revisions`, or cite another one"),
+                            );
+                        }
+                    }
+                }
+            }
         }
         for bug in &scenario.bugs {
             if let Err(unknown) = Bug::from_str(bug) {
@@ -403,9 +429,9 @@ impl Lint {
                     self.used(line, column, "mark", mark, |bound| &bound.marks);
                 }
             }
-            Check::Before(patterns) => {
+            Check::Before(patterns) | Check::OneSpan(patterns) => {
                 if patterns.len() < 2 {
-                    self.say(line, column, "`before` orders at least two facts");
+                    self.say(line, column, "at least two facts are compared");
                 }
                 patterns.iter().for_each(|pattern| self.pattern(at, pattern));
             }
@@ -483,6 +509,14 @@ fn slug(file: &Path) -> String {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let area = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     format!("{area}/{name}")
+}
+
+impl Scenario {
+    /// The revisions that it applies to.
+    #[must_use]
+    pub fn under(&self) -> Vec<Revision> {
+        if self.revisions.is_empty() { Revision::ALL.to_vec() } else { self.revisions.clone() }
+    }
 }
 
 impl Step {

@@ -19,8 +19,9 @@ mod load;
 mod needs;
 
 pub use facts::{FactTable, fact_table};
-pub use load::{LoadError, Problem, library, load_dir, load_file, load_str};
+pub use load::{LoadError, Problem, calibration, library, load_dir, load_file, load_str};
 pub use needs::needs;
+pub(crate) use needs::word;
 
 /// The JSON Schema of a scenario file (draft 2020-12).
 #[must_use]
@@ -61,7 +62,8 @@ pub struct Scenario {
     /// Capabilities that it needs beyond those that its steps and checks imply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// Requirements of the register that it checks.
+    /// Requirements of the register that it checks. Calibration cases check none.
+    #[serde(default)]
     pub requirements: Vec<String>,
     /// Planted bugs that must make it fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -610,7 +612,12 @@ pub enum Check {
         /// Whether their order is left open.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         any_order: bool,
+        /// Whether all of them carry one creation time.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        one_time: bool,
     },
+    /// The first of each is in one uninterrupted span.
+    OneSpan(Vec<Pattern>),
     /// Two listings say the same.
     SameRows(Vec<String>),
     /// The stored log of a session.

@@ -85,6 +85,10 @@ fn of_check(check: &Check, all: &mut BTreeSet<String>) {
         | Check::SameRows(_) => {}
         Check::Never { fact, .. } | Check::Exactly { fact, .. } | Check::AtLeast { fact, .. } => of_pattern(fact, all),
         Check::Before(patterns) => patterns.iter().for_each(|pattern| of_pattern(pattern, all)),
+        Check::OneSpan(patterns) => {
+            all.insert("observe:span".into());
+            patterns.iter().for_each(|pattern| of_pattern(pattern, all));
+        }
         Check::Fate { .. } => {
             all.insert("observe:inbox".into());
         }

@@ -1,0 +1,176 @@
+//! Reports of an evaluation: JSON for programs, JUnit XML for CI, text for people. Owns their forms and how they are written (beside, then renamed); must never
+//! leave half a file.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::suite::{CaseReport, Evaluation};
+use crate::verdict::Verdict;
+
+/// Version of the shape of `report.json`.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The content of `report.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Planted bugs that were active; a report with one cannot be signed. Always the first member.
+    pub planted_bugs: Vec<String>,
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The exit code.
+    pub exit: u8,
+    /// How many scenarios there are for the host's revision: the denominator of everything.
+    pub scenarios: usize,
+    /// How many have each verdict.
+    pub counts: std::collections::BTreeMap<String, usize>,
+    /// The evaluation.
+    #[serde(flatten)]
+    pub evaluation: Evaluation,
+}
+
+impl Report {
+    /// The report of an evaluation.
+    #[must_use]
+    pub fn new(evaluation: &Evaluation) -> Self {
+        Self {
+            planted_bugs: evaluation.host.planted_bugs.clone(),
+            schema_version: SCHEMA_VERSION,
+            exit: evaluation.exit().code(),
+            scenarios: evaluation.cases.len(),
+            counts: evaluation.counts().into_iter().map(|(word, count)| (word.to_owned(), count)).collect(),
+            evaluation: evaluation.clone(),
+        }
+    }
+}
+
+/// The JSON Schema of `report.json` (draft 2020-12).
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Report).to_value()
+}
+
+/// Writes `report.json`, `junit.xml` and `summary.txt` into `dir`, which is made if need be. Returns their paths.
+///
+/// # Errors
+/// What the file system says; files that were there before are then as they were, or complete.
+pub fn write(evaluation: &Evaluation, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(dir)?;
+    let json = serde_json::to_string_pretty(&Report::new(evaluation)).map_err(io::Error::other)? + "\n";
+    let files = [("report.json", json), ("junit.xml", junit(evaluation)?), ("summary.txt", summary(evaluation))];
+    let mut paths = Vec::new();
+    for (name, text) in files {
+        let path = dir.join(name);
+        let mut beside = tempfile::NamedTempFile::new_in(dir)?;
+        io::Write::write_all(&mut beside, text.as_bytes())?;
+        beside.as_file().sync_all()?;
+        beside.persist(&path).map_err(|error| error.error)?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// JUnit XML of the scenarios and calibration cases.
+///
+/// # Errors
+/// If a text cannot be written as XML.
+pub fn junit(evaluation: &Evaluation) -> io::Result<String> {
+    use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+    let mut report =
+        Report::new(format!("hostproof conformance: {} {}", evaluation.host.host.name, evaluation.host.host.version));
+    for (name, cases) in [("calibration", &evaluation.calibration), ("scenarios", &evaluation.cases)] {
+        let mut suite = TestSuite::new(name);
+        for case in cases {
+            let detail = detail(case);
+            let status = match &case.verdict {
+                verdict if verdict.is_pass() => TestCaseStatus::success(),
+                Verdict::KnownDeviation { .. } | Verdict::NotCertified { .. } => {
+                    let mut skipped = TestCaseStatus::skipped();
+                    skipped.set_message(format!("{}: {detail}", case.verdict.word()));
+                    skipped
+                }
+                verdict => {
+                    let kind = match verdict {
+                        Verdict::SuiteError { .. } | Verdict::Inconclusive { .. } => NonSuccessKind::Error,
+                        _ => NonSuccessKind::Failure,
+                    };
+                    let mut failed = TestCaseStatus::non_success(kind);
+                    failed.set_type(verdict.word()).set_message(detail);
+                    failed
+                }
+            };
+            let mut test = TestCase::new(case.id.clone(), status);
+            test.set_time(std::time::Duration::from_millis(case.millis));
+            suite.add_test_case(test);
+        }
+        report.add_test_suite(suite);
+    }
+    report.to_string().map_err(io::Error::other)
+}
+
+/// The summary for people.
+#[must_use]
+pub fn summary(evaluation: &Evaluation) -> String {
+    let host = &evaluation.host;
+    let mut text = String::new();
+    let mut line = |args: std::fmt::Arguments<'_>| {
+        text.write_fmt(args).expect("a string takes every text");
+        text.push('\n');
+    };
+    if !host.planted_bugs.is_empty() {
+        line(format_args!(
+            "PLANTED BUG {} ACTIVE: this report says nothing of a real host and cannot be signed",
+            host.planted_bugs.join(", ")
+        ));
+    }
+    line(format_args!(
+        "{} {} under {}: {} scenarios, suite {}, {} ms",
+        host.host.name,
+        host.host.version,
+        host.revision,
+        evaluation.cases.len(),
+        evaluation.suite,
+        evaluation.millis
+    ));
+    let kept = evaluation.calibration.iter().filter(|case| case.verdict.is_pass()).count();
+    line(format_args!("  capabilities  {kept} of {} declared are kept", evaluation.calibration.len()));
+    let all = evaluation.cases.len();
+    for (word, count) in evaluation.counts() {
+        line(format_args!("  {word:<18} {count:>3} of {all}"));
+    }
+    line(format_args!(
+        "  invariants checked in each: {}",
+        if evaluation.invariants.is_empty() { "none".into() } else { evaluation.invariants.join(", ") }
+    ));
+    if !evaluation.other_revisions.is_empty() {
+        line(format_args!("  not part of {}: {} scenarios of other revisions", host.revision, evaluation.other_revisions.len()));
+    }
+    for case in evaluation.calibration.iter().chain(&evaluation.cases) {
+        if case.verdict != Verdict::Pass {
+            line(format_args!("{:<18} {}: {}", case.verdict.word(), case.id, detail(case)));
+        }
+        for finding in &case.advisories {
+            line(format_args!(
+                "{:<18} {}: {} ({}): {}",
+                "advisory",
+                case.id,
+                finding.requirement,
+                crate::scenario::word(&finding.strength),
+                finding.message
+            ));
+        }
+    }
+    text
+}
+
+fn detail(case: &CaseReport) -> String {
+    let more = match &case.verdict {
+        Verdict::Fail { findings } if findings.len() > 1 => format!(" (and {} more)", findings.len() - 1),
+        _ => String::new(),
+    };
+    case.verdict.detail() + &more
+}
