@@ -98,10 +98,7 @@ impl Check for Edges {
                 if let Some(epoch) = self.epochs.get_mut(session)
                     && let Some(text) = text
                 {
-                    match answer {
-                        Answer::Failure => epoch.partial = true,
-                        _ => {}
-                    }
+                    epoch.partial |= answer == Answer::Failure;
                     epoch.texts.push(text);
                 }
             }

@@ -379,8 +379,7 @@ impl MessageFate {
             }
             (DiscardCause::Cancelled, _) if cx.has(Field::Cancel) => {
                 let ending = cx.world.ending(session).is_some();
-                let cleared =
-                    inbox.cleared.is_some_and(|(at_span, at)| at_span == span && span != 0 || at + 1 == cx.at || span == 0);
+                let cleared = inbox.cleared.is_some_and(|(at_span, at)| span == 0 || at_span == span || at + 1 == cx.at);
                 // The cancel may be announced after what it discarded, in the same span.
                 if !ending && !cleared && cx.has(Field::Activations) && inbox.unexplained.is_none() {
                     inbox.unexplained = Some((span, cx.at, message));

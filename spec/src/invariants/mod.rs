@@ -24,6 +24,8 @@ mod release_order;
 mod table;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod world;
 
 use crate::history::{Event, Fact};

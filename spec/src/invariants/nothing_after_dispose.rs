@@ -59,15 +59,12 @@ impl Check for NothingAfterDispose {
                 gone(cx, session);
             }
             Fact::Inserted { session, waking, source, .. } => {
-                if !gone(cx, session) && waking {
+                let gone = gone(cx, session);
+                if waking && !gone {
                     self.wakes(cx, session, source);
                 }
             }
-            Fact::AgentEntered { session, parent, .. } => {
-                if let Some(parent) = parent {
-                    self.entered(cx, session, parent);
-                }
-            }
+            Fact::AgentEntered { session, parent: Some(parent), .. } => self.entered(cx, session, parent),
             Fact::ScopeClosed { root } => {
                 if let Some(op) = cx.event.op {
                     self.scopes.push((op, root));

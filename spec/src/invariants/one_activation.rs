@@ -43,11 +43,9 @@ impl Check for OneActivation {
                     cx.broken("ACT-01", Some(session), state.last_live, message);
                 }
             }
-            Fact::SessionLeft { session } => {
-                if !cx.world.sessions.get(session).is_some_and(|state| state.live) {
-                    let message = format!("session {} left the store, where it is not", cx.name(session));
-                    cx.broken("ACT-05", Some(session), None, message);
-                }
+            Fact::SessionLeft { session } if !cx.world.sessions.get(session).is_some_and(|state| state.live) => {
+                let message = format!("session {} left the store, where it is not", cx.name(session));
+                cx.broken("ACT-05", Some(session), None, message);
             }
             Fact::AgentEntered { session, agent, .. } => self.entered(cx, session, agent),
             Fact::AgentLeft { session, agent } => match cx.world.agent_of(session) {

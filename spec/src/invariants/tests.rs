@@ -1,0 +1,588 @@
+//! Every rule of every invariant, as the shortest history that breaks it beside one that does not.
+
+use proptest::prelude::*;
+
+use super::testing::{C, D, P, Story, family};
+use super::{Checker, Field, FieldSet, INVARIANTS};
+use crate::history::{
+    Authority, CancelCause, CloseCause, Diagnosis, DiscardCause, Fact, List, RecordKind, Row, Source, StopReason, StorageFault,
+    Verb,
+};
+use crate::refusal::RefusalClass;
+use crate::revision::Revision::{self, R20260806, R20260901};
+
+const USER: Source<&str> = Source::User;
+
+fn discard(session: &'static str, message: &'static str) -> Fact<&'static str> {
+    Fact::Discarded { session, message, cause: DiscardCause::Cancelled, seq: None }
+}
+
+fn listed(index: u32, session: &'static str, created_at: u64) -> Fact<&'static str> {
+    Fact::Listed { parent: "p", index, session, row: Row::Child, created_at: Some(created_at) }
+}
+
+fn list<'a>(story: &'a mut Story, op: &'static str, rows: &[(&'static str, u64)]) -> &'a mut Story {
+    story.later().op(op, Fact::Invoked { verb: Verb::ListChildren, target: Some("p"), authority: Authority::Holder });
+    for (index, (session, at)) in (0..).zip(rows) {
+        story.op(op, listed(index, session, *at));
+    }
+    story.op(op, Fact::Succeeded { child: None, message: None })
+}
+
+#[test]
+fn an_ordinary_life_breaks_nothing_under_any_revision() {
+    for revision in [R20260806, R20260901] {
+        let mut story = family(revision);
+        list(&mut story, "list", &[("c", 5)]);
+        story.settle(C, "p", "n1", Some("hello")).turn("p", 1, "n1").answer("p", 1, "n1", "fine");
+        list(&mut story, "again", &[("c", 5)]).later().fact(Fact::Quiet);
+        story.lawful();
+    }
+}
+
+#[test]
+fn names_and_requirements_are_known() {
+    for invariant in INVARIANTS {
+        for id in invariant.requirements {
+            assert!(crate::register::requirement(id).is_some(), "{} of {}", id, invariant.name);
+        }
+    }
+    for plan in crate::bugs::BUGS {
+        assert!(INVARIANTS.iter().any(|invariant| invariant.name == plan.invariant), "{}", plan.id);
+    }
+}
+
+#[test]
+fn missing_fields_silence_what_needs_them_and_nothing_else() {
+    let checker = Checker::new(R20260901.rules(), FieldSet::DRIVER);
+    let names: Vec<&str> = checker.active().map(|invariant| invariant.name).collect();
+    assert_eq!(names, ["listing-order", "listing-pure"]);
+    for invariant in INVARIANTS {
+        for field in invariant.fields {
+            let checker = Checker::new(R20260901.rules(), FieldSet::ALL.without(*field));
+            assert!(checker.active().all(|active| active.name != invariant.name), "{} without {field:?}", invariant.name);
+        }
+    }
+    // The worst history that these tests have, seen by nobody.
+    let mut story = Story::with(Checker::new(R20260901.rules(), FieldSet::NONE));
+    story.root("a", "p", "x").root("b", "p", "y").fact(discard("p", "m")).lawful();
+    let set = FieldSet::from_capabilities(&["observe:inbox".to_owned(), "restart".to_owned()]);
+    assert!(set.has(Field::Inbox) && set.has(Field::Ops) && !set.has(Field::Turns));
+}
+
+#[test]
+fn one_activation() {
+    Story::new(R20260901).root("a", "p", "x").root("b", "p", "y").breaks("one-activation", "ACT-01");
+    family(R20260901)
+        .fact(Fact::ActivationOpened { session: "c", epoch: "e2", agent: "agent-c" })
+        .breaks("one-activation", "ACT-02");
+    family(R20260901).fact(Fact::ActivationReleased { session: "c", epoch: "other" }).breaks("one-activation", "ACT-05");
+    family(R20260901).fact(Fact::AgentLeft { session: "c", agent: "agent-d" }).breaks("one-activation", "ACT-05");
+    family(R20260901).invoke("send", P.1, Verb::Deliver, Some("c")).load("send", "c", 3).breaks("one-activation", "ACT-01");
+    let mut twice = family(R20260901);
+    twice.crash().root("again", "p", "agent-p2");
+    twice.invoke("one", "agent-p2", Verb::Deliver, Some("c")).invoke("two", "agent-p2", Verb::Deliver, Some("c"));
+    twice.load("one", "c", 4).load("two", "c", 4).op("one", Fact::AgentEntered { session: "c", agent: "c2", parent: Some("p") });
+    twice.breaks("one-activation", "DELIV-14");
+    family(R20260901).crash().root("again", "p", "agent-p2").lawful();
+}
+
+#[test]
+fn authority() {
+    let send = |story: &mut Story, actor: &'static str, target: &'static str| {
+        story.invoke("send", actor, Verb::Deliver, Some(target)).insert(
+            Some("send"),
+            target,
+            "m2",
+            Source::Agent { sender: "p" },
+        );
+        story.op("send", Fact::Succeeded { child: None, message: Some("m2") });
+    };
+    let mut lawful = family(R20260901);
+    send(&mut lawful, P.1, "c");
+    lawful.lawful();
+    let mut stranger = family(R20260901);
+    stranger.root("other", "q", "agent-q");
+    send(&mut stranger, "agent-q", "c");
+    stranger.breaks("authority", "AUTH-04");
+    let mut stale = family(R20260901);
+    stale.fact(Fact::AgentLeft { session: "p", agent: P.1 }).fact(Fact::SessionLeft { session: "p" }).root("re", "p", "agent-p2");
+    send(&mut stale, P.1, "c");
+    let found = stale.end();
+    assert!(found.iter().any(|found| found.requirement == "AUTH-01") && found.iter().any(|found| found.requirement == "AUTH-02"));
+    // Upwards only where agents message both ways.
+    let mut up = family(R20260901);
+    send(&mut up, "agent-c", "p");
+    up.lawful();
+    let mut up = family(R20260806);
+    send(&mut up, "agent-c", "p");
+    up.breaks("authority", "AUTH-03");
+    let mut itself = family(R20260901);
+    itself.invoke("int", "agent-c", Verb::Interrupt, Some("c")).op("int", Fact::Succeeded { child: None, message: None });
+    itself.breaks("authority", "INT-07");
+    let mut sibling = family(R20260901);
+    sibling.start("start2", P, D, "m2").invoke("int", "agent-d", Verb::Interrupt, Some("c"));
+    sibling.op("int", Fact::CancelIssued { session: "c", cause: CancelCause::Parent, keeps_inbox: true });
+    sibling.breaks("authority", "INT-08");
+    let mut address = family(R20260901);
+    address
+        .later()
+        .op("int", Fact::Invoked { verb: Verb::Interrupt, target: Some("c"), authority: Authority::Address { parent: "q" } });
+    address.op("int", Fact::Succeeded { child: None, message: None }).breaks("authority", "AUTH-07");
+    let mut refused = family(R20260901);
+    refused
+        .invoke("send", P.1, Verb::Deliver, Some("c"))
+        .insert(Some("send"), "c", "m2", USER)
+        .refuse("send", RefusalClass::Failed);
+    refused.breaks("authority", "AUTH-05");
+    let mut late = family(R20260901);
+    late.invoke("send", P.1, Verb::Deliver, Some("c")).refuse("send", RefusalClass::Closing).insert(
+        Some("send"),
+        "c",
+        "m2",
+        USER,
+    );
+    late.breaks("authority", "AUTH-05");
+}
+
+#[test]
+fn acceptance() {
+    let call = |actor| {
+        let mut story = family(R20260901);
+        story.invoke("send", actor, Verb::Deliver, Some("c"));
+        story
+    };
+    let done = Fact::Succeeded { child: None, message: Some("m2") };
+    call(P.1).op("send", done).breaks("acceptance", "DELIV-02");
+    call(P.1).insert(Some("send"), "c", "m3", USER).op("send", done).breaks("acceptance", "DELIV-02");
+    call(P.1)
+        .insert(Some("send"), "c", "m2", USER)
+        .insert(Some("send"), "c", "m3", USER)
+        .op("send", done)
+        .breaks("acceptance", "INBOX-08");
+    call(P.1).insert(Some("send"), "p", "m2", USER).op("send", done).breaks("acceptance", "DELIV-02");
+    call(P.1).op("send", Fact::Aborted).insert(Some("send"), "c", "m2", USER).breaks("acceptance", "CANCEL-01");
+    call(P.1).op("send", Fact::Aborted).refuse("send", RefusalClass::Cancelled).lawful();
+    let accepted = || {
+        let mut story = call(P.1);
+        story.insert(Some("send"), "c", "m2", USER).op("send", Fact::Aborted);
+        story
+    };
+    accepted().op("send", done).lawful();
+    accepted().refuse("send", RefusalClass::Cancelled).breaks("acceptance", "CANCEL-02");
+    let cancel = Fact::CancelIssued { session: "c", cause: CancelCause::Parent, keeps_inbox: false };
+    accepted().op("send", done).op("send", cancel).breaks("acceptance", "CANCEL-02");
+    accepted().op("send", done).later().fact(cancel).breaks("acceptance", "CANCEL-02");
+    // A signal that an observer of the insertion's own log record raises comes too late.
+    let mut inside = call(P.1);
+    inside.op("send", Fact::Appended { session: "c", seq: 5, record: RecordKind::InboxSpliced }).op("send", Fact::Aborted);
+    let list = List::NextTurn;
+    inside.op("send", Fact::Inserted { session: "c", message: "m2", list, waking: true, source: USER, seq: Some(5) });
+    inside.op("send", done).lawful();
+}
+
+#[test]
+fn message_fate_within_a_process() {
+    let two = || {
+        let mut story = family(R20260901);
+        story.insert(None, "c", "m2", USER).insert(None, "c", "m3", USER);
+        story
+    };
+    two().turn("c", 2, "m2").answer("c", 2, "m2", "a").turn("c", 3, "m3").lawful();
+    two().turn("c", 2, "m3").breaks("message-fate", "INBOX-02");
+    two()
+        .turn("c", 2, "m2")
+        .fact(Fact::Claimed { session: "c", message: "m3", turn: 2, seq: None })
+        .breaks("message-fate", "INBOX-04");
+    two().turn("c", 2, "m1").breaks("message-fate", "INBOX-01");
+    two().insert(None, "c", "m2", USER).breaks("message-fate", "INBOX-09");
+    two().insert(None, "c", "m1", USER).breaks("message-fate", "INBOX-16");
+    let step = Fact::Inserted { session: "c", message: "m4", list: List::NextStep, waking: true, source: USER, seq: None };
+    two().fact(step).later().turn("c", 2, "m2").breaks("message-fate", "INBOX-03");
+    two().fact(step).later().turn("c", 2, "m4").fact(Fact::Claimed { session: "c", message: "m2", turn: 2, seq: None }).lawful();
+    // What an observer of a claim sends is for the next boundary.
+    let step5 = Fact::Inserted { session: "c", message: "m5", list: List::NextStep, waking: true, source: USER, seq: None };
+    let claim = Fact::Claimed { session: "c", message: "m2", turn: 2, seq: None };
+    two().fact(step).later().turn("c", 2, "m4").fact(step5).fact(claim).lawful();
+    let replaced = Fact::Replaced { session: "c", message: "m2", seq: None };
+    two().fact(replaced).breaks("message-fate", "INBOX-10");
+    two().fact(replaced).insert(None, "c", "m2", USER).turn("c", 2, "m2").lawful();
+    two().fact(discard("c", "m2")).later().fact(Fact::Quiet).breaks("message-fate", "INBOX-01");
+    let cancel = Fact::CancelIssued { session: "c", cause: CancelCause::Parent, keeps_inbox: false };
+    let mut cleared = two();
+    cleared.fact(Fact::ActivationClosing { session: "c", epoch: "epoch-c", cause: CloseCause::Drained }).fact(cancel);
+    cleared.fact(discard("c", "m2")).fact(discard("c", "m3")).later().lawful();
+    two().leave(C, CloseCause::Drained).breaks("message-fate", "INBOX-07");
+    two().leave(C, CloseCause::Settled).breaks("message-fate", "SETTLE-02");
+    let mut interrupt = two();
+    interrupt.invoke("int", P.1, Verb::Interrupt, Some("c")).op("int", cancel).breaks("message-fate", "INT-01");
+}
+
+#[test]
+fn settlement_may_drop_an_injected_message_only_where_the_revision_says_so() {
+    let injected = Fact::Inserted { session: "c", message: "m2", list: List::NextStep, waking: false, source: USER, seq: None };
+    let closing = Fact::ActivationClosing { session: "c", epoch: "epoch-c", cause: CloseCause::Settled };
+    family(R20260901).fact(injected).later().fact(closing).breaks("message-fate", "SETTLE-02");
+    family(R20260806).fact(injected).later().fact(closing).lawful();
+}
+
+#[test]
+fn message_fate_over_a_crash() {
+    // Log of c: 0 descriptor, 1 m1 in, 2 turn start, 3 m1 claimed, 4 turn end, 5 m2 in, [6 turn start, 7 m2 claimed].
+    let crashed = |claimed: bool, seen: bool| {
+        let mut story = family(R20260901);
+        story.insert(None, "c", "m2", USER);
+        if claimed {
+            story.turn("c", 2, "m2");
+        }
+        if seen {
+            story.durable("c").later().fact(Fact::ModelAsked { session: "c", turn: 2, step: 1 });
+            story.fact(Fact::ModelShown { session: "c", message: "m2" });
+        }
+        story.crash().root("re", "p", "agent-p2").invoke("send", "agent-p2", Verb::Deliver, Some("c"));
+        story
+    };
+    let restored = |message| Fact::Restored { session: "c", message, list: List::NextTurn };
+    let enter = |story: &mut Story| {
+        story.op("send", Fact::SessionEntered { session: "c" });
+        story.op("send", Fact::AgentEntered { session: "c", agent: "c2", parent: Some("p") });
+        story.op("send", Fact::ActivationOpened { session: "c", epoch: "e2", agent: "c2" });
+        story.op("send", Fact::StartEdge { session: "c", run: "e2" });
+    };
+    let mut found = crashed(true, false);
+    found.load("send", "c", 6).op("send", restored("m2"));
+    enter(&mut found);
+    found.lawful();
+    let mut lost = crashed(true, false);
+    lost.load("send", "c", 6);
+    enter(&mut lost);
+    lost.insert(Some("send"), "c", "m3", USER).breaks("message-fate", "INBOX-05");
+    let mut back = crashed(true, false);
+    back.load("send", "c", 8).op("send", restored("m2")).breaks("message-fate", "INBOX-05");
+    let mut never = crashed(false, false);
+    never.load("send", "c", 5);
+    enter(&mut never);
+    never.insert(Some("send"), "c", "m3", USER).lawful();
+    // The claim was not durable when the model saw the message, and the crash brought it back.
+    let mut again = family(R20260901);
+    again.insert(None, "c", "m2", USER).durable("c").turn("c", 2, "m2").fact(Fact::ModelShown { session: "c", message: "m2" });
+    again.breaks("message-fate", "INBOX-06");
+    let mut again = crashed(true, true);
+    again.load("send", "c", 6).op("send", restored("m2"));
+    enter(&mut again);
+    again.turn("c", 2, "m2").durable("c").fact(Fact::ModelShown { session: "c", message: "m2" });
+    again.breaks("message-fate", "INBOX-06");
+}
+
+#[test]
+fn log_append_only() {
+    let record = RecordKind::TurnStart;
+    family(R20260901).fact(Fact::Appended { session: "c", seq: 9, record }).breaks("log-append-only", "LOG-01");
+    family(R20260901).fact(Fact::Appended { session: "c", seq: 2, record }).breaks("log-append-only", "LOG-01");
+    Story::new(R20260901).fact(Fact::Appended { session: "c", seq: 1, record }).breaks("log-append-only", "LOG-01");
+    let mut reload = family(R20260901);
+    reload.crash().load("x", "c", 4).fact(Fact::Appended { session: "c", seq: 4, record }).lawful();
+    let damage = Fact::Fault { session: Some("c"), fault: StorageFault::Damage };
+    family(R20260901).crash().fact(damage).load("x", "c", 1).breaks("log-append-only", "TAIL-02");
+    family(R20260901).crash().fact(damage).load("x", "c", 3).lawful();
+}
+
+#[test]
+fn durable() {
+    family(R20260901).fact(Fact::Durable { session: "c", end: 99 }).breaks("durable", "DUR-01");
+    family(R20260901).fact(Fact::Durable { session: "c", end: 1 }).breaks("durable", "DUR-01");
+    family(R20260901).crash().load("x", "c", 3).breaks("durable", "DUR-01");
+    family(R20260901).crash().load("x", "c", 4).lawful();
+    let torn = Fact::Fault { session: Some("c"), fault: StorageFault::TornTail };
+    family(R20260901).crash().fact(torn).load("x", "c", 3).breaks("durable", "DUR-01");
+    let tampered = Checker::new(R20260901.rules(), FieldSet::ALL).tampered();
+    let mut story = Story::with(tampered);
+    story
+        .root("create", P.0, P.1)
+        .start("start", P, C, "m1")
+        .answer("c", 1, "m1", "hello")
+        .crash()
+        .fact(torn)
+        .load("x", "c", 3)
+        .lawful();
+    let flush = Fact::Invoked { verb: Verb::Flush, target: Some("c"), authority: Authority::Holder };
+    let done = Fact::Succeeded { child: None, message: None };
+    family(R20260901).op("flush", flush).op("flush", done).breaks("durable", "DUR-02");
+    family(R20260901).op("flush", flush).durable("c").op("flush", done).lawful();
+    let corrupt = Fact::Listed {
+        parent: "p",
+        index: 0,
+        session: "c",
+        row: Row::Diagnostic { reason: Diagnosis::Corrupt },
+        created_at: None,
+    };
+    family(R20260806).op("list", corrupt).breaks("durable", "DUR-04");
+}
+
+#[test]
+fn listings() {
+    let both = |revision| {
+        let mut story = family(revision);
+        story.start("start2", P, D, "m2").answer("d", 1, "m2", "hi");
+        story
+    };
+    list(&mut both(R20260806), "list", &[("c", 5), ("d", 5)]).lawful();
+    list(&mut both(R20260806), "list", &[("d", 5), ("c", 5)]).breaks("listing-order", "LIST-06");
+    list(&mut both(R20260806), "list", &[("c", 6), ("d", 5)]).breaks("listing-order", "LIST-05");
+    list(&mut both(R20260901), "list", &[("d", 5), ("c", 5)]).breaks("listing-order", "LIST-07");
+    list(&mut both(R20260806), "list", &[("c", 5), ("c", 5), ("d", 5)]).breaks("listing-order", "LIST-01");
+    list(&mut both(R20260901), "list", &[("c", 5)]).breaks("listing-isolation", "LIST-01");
+    let mut changed = both(R20260806);
+    list(&mut changed, "list", &[("c", 5), ("d", 6)]);
+    list(&mut changed, "again", &[("d", 4), ("c", 5)]).breaks("listing-order", "LIST-05");
+
+    let damage = Fact::Fault { session: Some("c"), fault: StorageFault::Damage };
+    let mut omitted = both(R20260806);
+    omitted.crash().fact(damage);
+    list(&mut omitted, "list", &[("d", 5)]).breaks("listing-isolation", "LIST-03");
+    let invoked = Fact::Invoked { verb: Verb::ListChildren, target: Some("p"), authority: Authority::Holder };
+    let mut failed = both(R20260806);
+    failed.crash().fact(damage).later().op("list", invoked).refuse("list", RefusalClass::Failed);
+    failed.breaks("listing-isolation", "LIST-03");
+    let read = Fact::Fault { session: None, fault: StorageFault::Enumerate };
+    let mut excused = both(R20260806);
+    excused.crash().fact(damage).later().op("list", invoked).fact(read).refuse("list", RefusalClass::Failed).lawful();
+
+    let repaired = Fact::Repaired { session: "c", kept: 5, closers: 0 };
+    both(R20260806).crash().op("list", invoked).op("list", repaired).breaks("listing-pure", "LIST-14");
+    both(R20260806).crash().op("list", invoked).fact(repaired).breaks("listing-pure", "LIST-14");
+    let file = |digest| Fact::FileState { session: "c", digest };
+    both(R20260806).crash().op("list", invoked).op("list", file(1)).op("list", file(2)).breaks("listing-pure", "LIST-02");
+    both(R20260806).crash().op("list", invoked).op("list", file(1)).op("list", file(1)).lawful();
+}
+
+#[test]
+fn rejected_start() {
+    let refused = |rest: bool| {
+        let mut story = Story::new(R20260901);
+        story.root("create", P.0, P.1).invoke("start", P.1, Verb::Start, Some("c")).enter("start", "p", C);
+        if rest {
+            story.later().op("start", Fact::ActivationClosing { session: "c", epoch: "epoch-c", cause: CloseCause::RolledBack });
+            story.op("start", Fact::DisposalOpened { session: "c", agent: "agent-c" });
+            story
+                .later()
+                .op("start", Fact::AgentLeft { session: "c", agent: "agent-c" })
+                .op("start", Fact::SessionLeft { session: "c" });
+            story.op("start", Fact::ActivationReleased { session: "c", epoch: "epoch-c" });
+            story.op("start", Fact::EndEdge { session: "c", run: "epoch-c", reason: StopReason::Completed, text: None });
+        }
+        story.refuse("start", RefusalClass::Failed);
+        story
+    };
+    refused(true).later().fact(Fact::Quiet).lawful();
+    let found = refused(false).end();
+    assert!(
+        found.iter().any(|found| found.requirement == "START-03") && found.iter().any(|found| found.requirement == "START-09")
+    );
+    refused(true).later().fact(Fact::Durable { session: "c", end: 1 }).breaks("rejected-start", "START-06");
+    refused(true).later().fact(Fact::FileState { session: "c", digest: 7 }).breaks("rejected-start", "START-06");
+    list(&mut refused(true), "list", &[("c", 5)]).breaks("rejected-start", "START-06");
+    refused(true).invoke("re", P.1, Verb::Start, Some("c")).refuse("re", RefusalClass::Busy).breaks("rejected-start", "START-04");
+    family(R20260901).invoke("re", P.1, Verb::Start, Some("c")).refuse("re", RefusalClass::Busy).lawful();
+    let mut early = Story::new(R20260901);
+    early.root("create", P.0, P.1).invoke("start", P.1, Verb::Start, Some("c")).enter("start", "p", C).durable("c");
+    early.breaks("rejected-start", "START-08");
+
+    let full = Fact::Refused { class: RefusalClass::Capacity, code: Some("ACTIVATION_LIMIT_REACHED") };
+    let limited = || {
+        let mut story = Story::with(Checker::new(R20260901.rules(), FieldSet::ALL).with_limits(Some(1)));
+        story.root("create", P.0, P.1);
+        story
+    };
+    limited().invoke("start", P.1, Verb::Start, Some("c")).op("start", full).breaks("rejected-start", "START-05");
+    limited().start("start", P, C, "m1").invoke("more", P.1, Verb::Start, Some("d")).op("more", full).lawful();
+
+    let closed = Fact::ScopeClosed { root: "agent-q" };
+    let mut elsewhere = family(R20260901);
+    elsewhere.root("other", "q", "agent-q").fact(closed).invoke("s", P.1, Verb::Start, None).refuse("s", RefusalClass::Closing);
+    elsewhere.breaks("rejected-start", "DRAIN-01");
+    let mut here = family(R20260901);
+    here.fact(Fact::ScopeClosed { root: P.1 }).invoke("s", P.1, Verb::Start, None).refuse("s", RefusalClass::Closing).lawful();
+}
+
+#[test]
+fn notices() {
+    let end = Fact::EndEdge { session: "c", run: "epoch-c", reason: StopReason::Completed, text: None };
+    family(R20260901).leave(C, CloseCause::Settled).fact(end).breaks("notices", "NOTICE-04");
+    family(R20260901)
+        .settle(C, "p", "n1", None)
+        .insert(None, "p", "n2", Source::Notice { child: "c" })
+        .breaks("notices", "NOTICE-01");
+    family(R20260901).settle(C, "q", "n1", None).breaks("notices", "NOTICE-10");
+    family(Revision::R20260722).settle(C, "p", "n1", None).breaks("notices", "NOTICE-10");
+    let mut untold = Story::new(R20260901);
+    untold
+        .root("create", P.0, P.1)
+        .invoke("start", P.1, Verb::Start, Some("c"))
+        .enter("start", "p", C)
+        .settle(C, "p", "n1", None);
+    untold.breaks("notices", "NOTICE-02");
+    let mut orphan = family(R20260901);
+    orphan.fact(Fact::AgentLeft { session: "p", agent: P.1 }).fact(Fact::SessionLeft { session: "p" });
+    orphan.leave(C, CloseCause::Settled).fact(end).lawful();
+    let mut late = family(R20260901);
+    late.fact(Fact::Owned { owner: "p", child: "c" })
+        .leave(C, CloseCause::Settled)
+        .fact(Fact::Disowned { owner: "p", child: "c" });
+    late.insert(None, "p", "n1", Source::Notice { child: "c" }).breaks("notices", "NOTICE-04");
+}
+
+#[test]
+fn edges() {
+    let run = "epoch-c";
+    let end = |reason, text| Fact::EndEdge { session: "c", run, reason, text };
+    let start = Fact::StartEdge { session: "c", run };
+    family(R20260901).fact(start).breaks("edges", "EDGE-02");
+    family(R20260901)
+        .fact(Fact::EndEdge { session: "c", run: "x", reason: StopReason::Completed, text: None })
+        .breaks("edges", "EDGE-01");
+    family(R20260901).fact(end(StopReason::Completed, Some("hello"))).lawful();
+    family(R20260901).fact(end(StopReason::Completed, Some("else"))).breaks("edges", "EDGE-04");
+    family(R20260901).fact(end(StopReason::Refusal, None)).breaks("edges", "EDGE-07");
+    let mut second = family(R20260901);
+    second.fact(end(StopReason::Completed, Some("hello"))).fact(Fact::StartEdge { session: "c", run: "e2" });
+    second
+        .fact(Fact::EndEdge { session: "c", run: "e2", reason: StopReason::Completed, text: Some("hello") })
+        .breaks("edges", "EDGE-04");
+}
+
+#[test]
+fn release_order() {
+    let nested = || {
+        let mut story = family(R20260901);
+        story.start("start2", ("c", "agent-c"), D, "m2").fact(Fact::Owned { owner: "c", child: "d" });
+        story
+    };
+    nested().leave(C, CloseCause::Drained).breaks("release-order", "DRAIN-05");
+    nested().leave(C, CloseCause::Drained).breaks("release-order", "DRAIN-04");
+    family(R20260901).fact(Fact::ActivationReleased { session: "c", epoch: "epoch-c" }).breaks("release-order", "SETTLE-08");
+    nested().fact(Fact::Disowned { owner: "c", child: "d" }).breaks("release-order", "SETTLE-08");
+    let cancel = |session| Fact::CancelIssued { session, cause: CancelCause::Parent, keeps_inbox: false };
+    nested()
+        .op("drain", Fact::Invoked { verb: Verb::DrainAll, target: None, authority: Authority::Holder })
+        .op("drain", cancel("d"))
+        .op("drain", cancel("c"))
+        .breaks("release-order", "DRAIN-04");
+    let mut cascade = nested();
+    cascade.invoke("int", P.1, Verb::Interrupt, Some("c"));
+    cascade
+        .op("int", Fact::CancelIssued { session: "d", cause: CancelCause::Parent, keeps_inbox: true })
+        .breaks("release-order", "INT-01");
+    let mut lawful = nested();
+    let closing = |session, epoch| Fact::ActivationClosing { session, epoch, cause: CloseCause::Drained };
+    lawful.later().fact(closing("c", "epoch-c")).fact(cancel("c")).fact(closing("d", "epoch-d")).fact(cancel("d"));
+    lawful.later().fact(Fact::AgentLeft { session: "d", agent: "agent-d" }).fact(Fact::SessionLeft { session: "d" });
+    lawful.fact(Fact::ActivationReleased { session: "d", epoch: "epoch-d" }).insert(
+        None,
+        "c",
+        "n1",
+        Source::Notice { child: "d" },
+    );
+    let found = lawful.end();
+    // Only the waking notice into the closing owner is wrong here.
+    assert!(found.iter().all(|found| found.requirement == "NOTICE-05"), "{found:#?}");
+}
+
+#[test]
+fn nothing_after_dispose() {
+    let disposed = || {
+        let mut story = family(R20260901);
+        story.fact(Fact::DisposalOpened { session: "c", agent: "agent-c" }).later();
+        story
+    };
+    disposed().fact(Fact::TurnStarted { session: "c", turn: 2 }).breaks("nothing-after-dispose", "DRAIN-11");
+    disposed().fact(Fact::ModelAsked { session: "c", turn: 1, step: 2 }).breaks("nothing-after-dispose", "DRAIN-11");
+    let mut appended = disposed();
+    appended.append("c", RecordKind::StepStart);
+    appended.breaks("nothing-after-dispose", "DRAIN-11");
+    disposed().insert(None, "c", "m2", USER).breaks("nothing-after-dispose", "DRAIN-11");
+    let mut left = family(R20260901);
+    left.settle(C, "p", "n1", None).later().fact(Fact::TurnStarted { session: "c", turn: 2 });
+    left.breaks("nothing-after-dispose", "DRAIN-11");
+    let mut notice = family(R20260901);
+    notice.fact(Fact::ScopeClosed { root: P.1 }).later().insert(None, "p", "n1", Source::Notice { child: "c" });
+    notice.breaks("nothing-after-dispose", "NOTICE-05");
+    let done = Fact::Succeeded { child: None, message: None };
+    let mut drained = family(R20260901);
+    drained.invoke("drain", P.1, Verb::DrainDescendants, None).op("drain", done).breaks("nothing-after-dispose", "DRAIN-12");
+    let mut after = Story::new(R20260901);
+    after.root("create", P.0, P.1).invoke("drain", P.1, Verb::DrainDescendants, None).op("drain", done);
+    after.invoke("start", P.1, Verb::Start, Some("c")).enter("start", "p", C).breaks("nothing-after-dispose", "DRAIN-03");
+    family(R20260901)
+        .fact(Fact::ProcessStopped)
+        .fact(Fact::TurnStarted { session: "p", turn: 1 })
+        .breaks("nothing-after-dispose", "DRAIN-11");
+}
+
+#[test]
+fn liveness() {
+    family(R20260901).later().fact(Fact::Quiet).breaks("liveness", "SETTLE-09");
+    let hanging = || {
+        let mut story = Story::new(R20260901);
+        story.root("create", P.0, P.1).start("start", P, C, "m1").durable("c").fact(Fact::ModelAsked {
+            session: "c",
+            turn: 1,
+            step: 1,
+        });
+        story
+    };
+    hanging().fact(Fact::Quiet).lawful();
+    hanging().insert(None, "c", "m2", USER).fact(Fact::Quiet).lawful();
+    let interrupt = Fact::CancelIssued { session: "c", cause: CancelCause::User, keeps_inbox: true };
+    hanging().fact(interrupt).fact(Fact::Quiet).breaks("liveness", "LIVE-01");
+    let stopped = Fact::TurnEnded { session: "c", turn: 1, reason: StopReason::Aborted };
+    let parked = || {
+        let mut story = hanging();
+        story.insert(None, "c", "m2", USER).later().fact(interrupt).fact(stopped).later();
+        story
+    };
+    parked().fact(Fact::Quiet).lawful();
+    parked().turn("c", 2, "m2").breaks("liveness", "INT-04");
+    parked().insert(None, "c", "m3", USER).turn("c", 2, "m2").lawful();
+    family(R20260901).insert(None, "c", "m2", USER).fact(Fact::Quiet).breaks("liveness", "LIVE-06");
+    let mut waits = hanging();
+    waits.invoke("send", P.1, Verb::Deliver, Some("c")).fact(Fact::Quiet).breaks("liveness", "LIVE-01");
+    let injected = Fact::Inserted { session: "c", message: "m2", list: List::NextStep, waking: false, source: USER, seq: None };
+    family(R20260901).fact(injected).fact(Fact::Quiet).lawful();
+    let failed = Fact::TurnEnded { session: "c", turn: 1, reason: StopReason::Error };
+    hanging().insert(None, "c", "m2", USER).fact(failed).fact(Fact::Quiet).breaks("liveness", "LIVE-06");
+    let mut foreign = Story::with(Checker::new(R20260901.rules(), FieldSet::ALL).foreign());
+    foreign.root("create", P.0, P.1).start("start", P, C, "m1").durable("c").insert(None, "c", "m2", USER).fact(failed);
+    foreign.fact(Fact::Quiet).lawful();
+}
+
+fn scrambled(picks: &[usize]) -> (Story, Vec<usize>) {
+    let mut story = family(R20260901);
+    list(&mut story, "list", &[("c", 5)]).settle(C, "p", "n1", Some("hello")).turn("p", 1, "n1").later().fact(Fact::Quiet);
+    let many = story.events().1.len();
+    (story, picks.iter().map(|pick| pick % many).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A checker that saw any history, however senseless, judges the next one like a new checker, and never panics.
+    #[test]
+    fn clearing_forgets_everything(first in prop::collection::vec(any::<usize>(), 0..80), second in prop::collection::vec(any::<usize>(), 0..80)) {
+        let (story, first) = scrambled(&first);
+        let (_, second) = scrambled(&second);
+        let (names, events) = story.events();
+        let run = |checker: &mut Checker, order: &[usize]| {
+            for at in order {
+                checker.observe(names, &events[*at]);
+            }
+            checker.finish(names);
+            checker.violations().to_vec()
+        };
+        let mut used = Checker::new(R20260901.rules(), FieldSet::ALL);
+        run(&mut used, &first);
+        used.clear();
+        let mut fresh = Checker::new(R20260901.rules(), FieldSet::ALL);
+        prop_assert_eq!(run(&mut used, &second), run(&mut fresh, &second));
+    }
+}
