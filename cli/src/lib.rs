@@ -1,1 +1,49 @@
-//! placeholder
+//! The command line of hostproof, as a library: arguments in, one text or one JSON object out, and an exit code. Owns names, layout and exit codes; must never hold
+//! logic of its own: simulator, suite and spec decide.
+//!
+//! Exit codes: 0 as promised (recorded deviations are named) · 1 a broken invariant, failed scenario, stale deviation or damage · 2 bad use or input, nothing done ·
+//! 3 nothing can be said (nothing executed, the host would not start, a needed program is absent) · 4 a fault of hostproof itself.
+
+pub mod args;
+pub mod certify;
+pub mod conformance;
+pub mod output;
+pub mod sim;
+pub mod spec;
+
+use args::{Cli, Command, ConformanceCommand, SimCommand, SpecCommand};
+use hostproof_spec::envelope::Exit;
+use output::Output;
+
+/// Carries out one command line.
+#[must_use]
+pub fn run(cli: &Cli) -> Exit {
+    let output = Output::new(cli.json);
+    match &cli.command {
+        Command::Sim(command) => match command {
+            SimCommand::Run(args) => output.finish("sim run", sim::run(args, output)),
+            SimCommand::Replay(args) => output.finish("sim replay", sim::replay(args)),
+            SimCommand::Expand(args) => output.finish("sim expand", sim::expand(args)),
+            SimCommand::Bugs(args) => output.finish("sim bugs", sim::bugs(args, output)),
+            SimCommand::Audit(args) => output.finish("sim audit", sim::audit(args)),
+        },
+        Command::Certify(args) => output.finish("certify", certify::certify(args, output)),
+        Command::Serve(args) => certify::served(certify::serve(args), output),
+        Command::Spec(command) => {
+            let name = match command {
+                SpecCommand::List => "spec list",
+                SpecCommand::Show { .. } => "spec show",
+                SpecCommand::Coverage => "spec coverage",
+            };
+            output.finish(name, spec::run(command))
+        }
+        Command::Conformance(command) => {
+            let name = match command {
+                ConformanceCommand::List => "conformance list",
+                ConformanceCommand::Show { .. } => "conformance show",
+                ConformanceCommand::Emit { .. } => "conformance emit",
+            };
+            output.finish(name, conformance::run(command))
+        }
+    }
+}

@@ -1,3 +1,9 @@
 //! The `hostproof` program: parses arguments and calls the library; no logic of its own.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    ExitCode::from(hostproof_cli::run(&hostproof_cli::args::Cli::parse()).code())
+}

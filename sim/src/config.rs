@@ -40,6 +40,12 @@ impl WorkloadClass {
     }
 }
 
+impl fmt::Display for WorkloadClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl FromStr for WorkloadClass {
     type Err = UnknownWorkload;
 

@@ -1,0 +1,252 @@
+//! The command line as types. Owns names, defaults and help texts; must never do work.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use hostproof_sim::config::WorkloadClass;
+use hostproof_sim::plan::FaultSet;
+use hostproof_sim::schedule::Strategy;
+use hostproof_spec::bugs::Bug;
+use hostproof_spec::revision::Revision;
+
+/// Says whether an agent-session host is safe: simulate, replay, certify.
+#[derive(Debug, Parser)]
+#[command(name = "hostproof", version, propagate_version = true)]
+pub struct Cli {
+    /// Print one JSON object instead of text.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the reference host under many schedules and faults.
+    #[command(subcommand)]
+    Sim(SimCommand),
+    /// Run the conformance suite against a host.
+    Certify(CertifyArgs),
+    /// Be a host: serve the reference host to a suite.
+    Serve(ServeArgs),
+    /// Show the contract.
+    #[command(subcommand)]
+    Spec(SpecCommand),
+    /// Show or write the scenarios of the suite.
+    #[command(subcommand)]
+    Conformance(ConformanceCommand),
+}
+
+/// `hostproof sim`.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Run a campaign.
+    Run(RunArgs),
+    /// Run one trial again, exactly: from its recording or its id.
+    Replay(ReplayArgs),
+    /// Print everything that a trial id stands for.
+    Expand(ExpandArgs),
+    /// Search for every planted bug, to see that the simulator finds them.
+    Bugs(BugsArgs),
+    /// Run trials twice, in another order and in another process, and compare every tick.
+    Audit(AuditArgs),
+}
+
+/// What a trial id's digest is made of.
+#[derive(Clone, Debug, Args)]
+pub struct ConfigArgs {
+    /// Contract revision.
+    #[arg(long, default_value_t = Revision::default())]
+    pub revision: Revision,
+    /// Scheduler: mix, random, run-to-block, fifo, pct2, pct3 or pct5.
+    #[arg(long, default_value_t = Strategy::default())]
+    pub scheduler: Strategy,
+    /// Fault classes: all, none, or a list such as write,sync,crash.
+    #[arg(long, default_value_t = FaultSet::ALL)]
+    pub faults: FaultSet,
+    /// Size of the workloads: standard or short.
+    #[arg(long, default_value_t = WorkloadClass::default())]
+    pub workload: WorkloadClass,
+    /// Plant a bug (repeat for more); `hostproof sim bugs --list` prints them.
+    #[arg(long = "bug", value_name = "ID")]
+    pub bugs: Vec<Bug>,
+}
+
+/// `hostproof sim run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The configuration of the trials.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// How many trials [default: 20000, or as many as --time allows].
+    #[arg(long)]
+    pub trials: Option<u64>,
+    /// What the seeds are derived from.
+    #[arg(long, default_value_t = 0)]
+    pub base: u64,
+    /// Threads [default: one a core].
+    #[arg(long)]
+    pub jobs: Option<usize>,
+    /// Stop after this long, such as 30s, 10m or 2h.
+    #[arg(long, value_parser = parse_duration)]
+    pub time: Option<std::time::Duration>,
+    /// Go on after a violation, up to this many.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub failures: usize,
+    /// Where recordings of failing trials go.
+    #[arg(long, default_value = "hostproof-out")]
+    pub out: PathBuf,
+}
+
+/// `hostproof sim replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// A recording or a trial id.
+    #[arg(value_name = "FILE|TRIAL-ID")]
+    pub trial: String,
+    /// The configuration of the trials.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Print every event of the history.
+    #[arg(long)]
+    pub log: bool,
+    /// Where recordings are looked for.
+    #[arg(long, default_value = "hostproof-out")]
+    pub out: PathBuf,
+}
+
+/// `hostproof sim expand`.
+#[derive(Debug, Args)]
+pub struct ExpandArgs {
+    /// A trial id.
+    pub trial: String,
+    /// The configuration of the trials.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Where recordings are looked for.
+    #[arg(long, default_value = "hostproof-out")]
+    pub out: PathBuf,
+}
+
+/// `hostproof sim bugs`.
+#[derive(Debug, Args)]
+pub struct BugsArgs {
+    /// Only list the planted bugs.
+    #[arg(long)]
+    pub list: bool,
+    /// Only these bugs.
+    #[arg(long = "bug", value_name = "ID")]
+    pub bugs: Vec<Bug>,
+    /// Most trials for each.
+    #[arg(long, default_value_t = 20_000)]
+    pub trials: u64,
+    /// What the seeds are derived from.
+    #[arg(long, default_value_t = 0)]
+    pub base: u64,
+    /// Threads [default: one a core].
+    #[arg(long)]
+    pub jobs: Option<usize>,
+}
+
+/// `hostproof sim audit`.
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    /// The configuration of the trials.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// How many trials.
+    #[arg(long, default_value_t = 500)]
+    pub trials: u64,
+    /// What the seeds are derived from.
+    #[arg(long, default_value_t = 0)]
+    pub base: u64,
+    /// Internal: print one line a trial and compare nothing.
+    #[arg(long, hide = true)]
+    pub worker: bool,
+}
+
+/// `hostproof certify`.
+#[derive(Debug, Args)]
+pub struct CertifyArgs {
+    /// `reference` (the default) or `dsh`.
+    #[arg(value_name = "reference|dsh", conflicts_with = "command")]
+    pub host: Option<String>,
+    /// Or the command of your host after `--`: a program that speaks the suite's protocol on standard input and output.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+    /// Contract revision [default: the host's own].
+    #[arg(long)]
+    pub revision: Option<Revision>,
+    /// Only scenarios whose id contains this.
+    #[arg(long)]
+    pub filter: Option<String>,
+    /// Codes of refusals count too, not only their class.
+    #[arg(long)]
+    pub exact_codes: bool,
+    /// Where report.json, junit.xml and summary.txt go.
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+}
+
+/// `hostproof serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Speak the suite's protocol on standard input and output.
+    #[arg(long, required = true)]
+    pub stdio: bool,
+    /// Only serve stores below this directory.
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// The only contract revision to serve [default: the one that the suite asks for].
+    #[arg(long)]
+    pub revision: Option<Revision>,
+    /// Plant a bug (repeat for more).
+    #[arg(long = "bug", value_name = "ID")]
+    pub bugs: Vec<Bug>,
+}
+
+/// `hostproof spec`.
+#[derive(Debug, Subcommand)]
+pub enum SpecCommand {
+    /// List requirements and revisions.
+    List,
+    /// Show one requirement, invariant or revision.
+    Show {
+        /// Its id, such as INBOX-03, message-fate or 2026-09-01.
+        id: String,
+    },
+    /// Show what checks each requirement.
+    Coverage,
+}
+
+/// `hostproof conformance`.
+#[derive(Debug, Subcommand)]
+pub enum ConformanceCommand {
+    /// List the scenarios.
+    List,
+    /// Show one scenario as a story.
+    Show {
+        /// Its id.
+        id: String,
+    },
+    /// Write every scenario as JSON, with the schemas.
+    Emit {
+        /// A new or empty directory.
+        #[arg(long)]
+        out: PathBuf,
+    },
+}
+
+fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a duration; write 30s, 10m or 2h"))?;
+    let seconds = match unit {
+        "" | "s" => Some(number),
+        "m" => number.checked_mul(60),
+        "h" => number.checked_mul(3600),
+        _ => return Err(format!("`{text}` is not a duration; write 30s, 10m or 2h")),
+    };
+    seconds.map(std::time::Duration::from_secs).ok_or_else(|| format!("`{text}` is too long"))
+}
