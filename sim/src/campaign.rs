@@ -404,6 +404,8 @@ fn quiet_panics() {
         std::panic::set_hook(Box::new(move |info| {
             if !SIMULATED.get() {
                 before(info);
+            } else if let Some(place) = info.location() {
+                crate::exec::note_panic(format!("{}:{}", place.file(), place.line()));
             }
         }));
     });

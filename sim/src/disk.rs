@@ -356,6 +356,16 @@ impl SimDisk {
         path: &str,
         act: impl FnOnce(&World, &mut State, &str) -> Result<T, DiskError> + 'static,
     ) -> LocalFuture<Result<T, DiskError>> {
+        self.slow_call(path, |rates| rates.latency / 2, act)
+    }
+
+    /// A call whose acknowledgement is late as often as `late` says.
+    fn slow_call<T: 'static>(
+        &self,
+        path: &str,
+        late: fn(DiskRates) -> u32,
+        act: impl FnOnce(&World, &mut State, &str) -> Result<T, DiskError> + 'static,
+    ) -> LocalFuture<Result<T, DiskError>> {
         self.calls.set(self.calls.get() + 1);
         let world = self.world.upgrade().expect("the world outlives its futures");
         let state = self.state.clone();
@@ -375,7 +385,7 @@ impl SimDisk {
             if result.is_err() {
                 world.flush_faults();
             }
-            match world.chooser().chance(ACKNOWLEDGE, entity, latency / 2, 3) {
+            match world.chooser().chance(ACKNOWLEDGE, entity, late(world.rates()), 3) {
                 0 => {}
                 1 | 2 => Yield::once().await,
                 _ => world.sleep_ms(2).await,
@@ -486,7 +496,9 @@ impl Disk for SimDisk {
     fn append(&self, path: &str, bytes: Rc<[u8]>) -> LocalFuture<Result<(), DiskError>> {
         self.bytes.set(self.bytes.get() + bytes.len() as u64);
         let appends = self.appends.clone();
-        self.call(path, move |world, state, path| {
+        // Where crashes tear, there must be a moment between a write and its sync.
+        let late = |rates: DiskRates| if rates.torn { rates.latency.max(700) } else { rates.latency / 2 };
+        self.slow_call(path, late, move |world, state, path| {
             let file = state.file(path)?;
             appends.set(appends.get() + 1);
             let data = &mut state.files[file as usize].data;

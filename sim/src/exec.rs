@@ -371,7 +371,24 @@ impl Executor {
     }
 }
 
+thread_local! {
+    static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Notes where the panic of this thread happened; a panic hook calls it.
+pub(crate) fn note_panic(place: String) {
+    PANICKED_AT.set(Some(place));
+}
+
 fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload_text(payload);
+    match PANICKED_AT.take() {
+        Some(place) => format!("{text} ({place})"),
+        None => text,
+    }
+}
+
+fn payload_text(payload: &(dyn std::any::Any + Send)) -> String {
     payload
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

@@ -557,7 +557,7 @@ impl Trial<'_> {
                 self.world.restart();
                 self.restarts += 1;
             }
-            self.mount(phase);
+            self.mount(phase, number == 0);
             let crash = match phase.end {
                 End::Crash { after, appends } => Some((after, appends)),
                 End::Stop | End::Last => None,
@@ -586,7 +586,11 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn mount(&mut self, phase: &Phase) {
+    fn mount(&mut self, phase: &Phase, first: bool) {
+        // What a trial is about begins when its sessions are there.
+        if first {
+            self.world.hold_faults();
+        }
         let env: Rc<dyn Env> = self.world.clone();
         self.world.set_model(self.expansion.workload.script.clone());
         let driver = Driver::new(Host::new(env, self.config.revision.rules()));
@@ -600,6 +604,7 @@ impl Trial<'_> {
             "setup",
             Box::pin(async move {
                 act(&world, &watch, &driver, setup).await;
+                world.resume_faults();
                 watch.clients_started.set(Some(world.ticks()));
                 for steps in clients {
                     let (inner, watch, driver) = (world.clone(), watch.clone(), driver.clone());

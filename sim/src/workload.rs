@@ -264,13 +264,14 @@ impl Generator<'_> {
             4 if self.chance(ARGUMENT, 8, 300) => (self.handle(parent, 9), uuid(NOBODY, 1)),
             _ => (self.handle(parent, 3), self.sessions[child].id.clone()),
         };
-        // The receiver's newest object takes the child's handle; the old name of an old object is kept now and then.
+        // The receiver's newest object takes the child's handle. Now and then it gets another name, which is an old object's when the next epoch begins.
         let bound = (target == self.sessions[child].id).then(|| {
             if self.chance(ARGUMENT, 11, 200) {
-                let old = std::mem::replace(&mut self.sessions[child].handle, format!("d{}", self.ops));
-                self.stale.push(old);
+                self.stale.push(format!("d{}", self.ops));
+                format!("d{}", self.ops)
+            } else {
+                self.sessions[child].handle.clone()
             }
-            self.sessions[child].handle.clone()
         });
         Some((Operation::Deliver { sender, target, content: self.content() }, bound))
     }
@@ -343,7 +344,14 @@ impl Generator<'_> {
                 plain(Operation::DrainChildren { parent: self.handle(parent, 4), children })
             }
             Verb::DrainAll => plain(Operation::DrainAll),
-            Verb::ListChildren => plain(Operation::ListChildren { parent: self.any(1).id.clone() }),
+            Verb::ListChildren => {
+                let of = if self.chance(ARGUMENT, 2, 500) {
+                    self.pick(ARGUMENT, 1, self.roots())
+                } else {
+                    self.pick(ARGUMENT, 1, self.sessions.len())
+                };
+                plain(Operation::ListChildren { parent: self.sessions[of].id.clone() })
+            }
             Verb::QueueEdit => {
                 let (target, message) = self.queue_target()?;
                 plain(Operation::QueueEdit { target, message, content: format!("edit {}", self.ops) })
@@ -362,16 +370,11 @@ impl Generator<'_> {
                 plain(Operation::DisposeSession { agent: self.handle(root, 2) })
             }
             Verb::ResumeSession | Verb::CreateSession => {
-                let root = self.pick(ARGUMENT, 1, self.roots());
-                let session = self.sessions[root].id.clone();
-                let new = format!("r{}", self.ops);
-                let old = std::mem::replace(&mut self.sessions[root].handle, new.clone());
-                self.stale.push(old);
-                let operation = match verb {
+                let session = self.sessions[self.pick(ARGUMENT, 1, self.roots())].id.clone();
+                plain(match verb {
                     Verb::CreateSession => Operation::CreateSession { session },
                     _ => Operation::ResumeSession { session },
-                };
-                Some((operation, Some(new)))
+                })
             }
             Verb::ListDescendants => None,
         }
@@ -410,7 +413,7 @@ impl Generator<'_> {
         {
             self.senders.push((op.clone(), session.id.clone()));
         }
-        let aborted = self.on.has(FaultClass::Cancel) && self.chance(ABORT, 0, 15);
+        let aborted = self.on.has(FaultClass::Cancel) && self.chance(ABORT, 0, 20);
         Call { op, bind, aborted, operation }
     }
 
@@ -418,14 +421,31 @@ impl Generator<'_> {
     fn steps(&mut self, first: Option<Verb>) -> Vec<Step> {
         let verb = first.unwrap_or_else(|| self.next_verb());
         let mut steps = Vec::new();
-        if matches!(verb, Verb::QueueEdit | Verb::QueueRemove | Verb::QueueSteer) && !self.chance(ARGUMENT, 20, 200) {
-            let put = if self.chance(ARGUMENT, 21, 600) { Verb::Prompt } else { Verb::Deliver };
+        if matches!(verb, Verb::QueueEdit | Verb::QueueRemove | Verb::QueueSteer) && !self.chance(ARGUMENT, 20, 150) {
+            let put = if self.chance(ARGUMENT, 21, 750) { Verb::Prompt } else { Verb::Deliver };
+            if self.chance(ARGUMENT, 22, 500) {
+                steps.push(self.step(put));
+            }
             let before = self.step(put);
-            let sent = self.senders.last().is_some_and(|(op, _)| *op == before.call.op);
+            self.latest = self.senders.last().is_some_and(|(op, _)| *op == before.call.op);
             steps.push(Step { wait: true, ..before });
-            self.latest = sent;
             steps.push(Step { yields: 0, sleep_ms: 0, ..self.step(verb) });
             self.latest = false;
+        } else if verb == Verb::DisposeSession && self.chance(ARGUMENT, 23, 600) {
+            // A root goes and comes back as another object; the old one keeps its name.
+            let before = Step { wait: true, ..self.step(verb) };
+            let disposed =
+                self.sessions.iter().position(|session| before.call.operation.actor() == Some(session.handle.as_str()));
+            steps.push(before);
+            if let Some(root) = disposed {
+                let mut back = self.step(Verb::ResumeSession);
+                let name = format!("r{}", self.ops);
+                back.call.operation = Operation::ResumeSession { session: self.sessions[root].id.clone() };
+                back.call.bind = Some(name.clone());
+                let old = std::mem::replace(&mut self.sessions[root].handle, name);
+                self.stale.push(old);
+                steps.push(Step { wait: true, ..back });
+            }
         } else {
             steps.push(self.step(verb));
         }
@@ -485,10 +505,10 @@ impl Generator<'_> {
 
     fn replies(&self, session: u64) -> Vec<Reply> {
         let draw = |what: u64, n: u32| self.chooser.draw(REPLY, 1000 + session * 100 + what, n);
-        let busy = self.busy && draw(60, 2) == 0;
+        let busy = self.busy && draw(59, 3) != 0;
         (0..1 + u64::from(draw(0, 5)))
             .map(|index| {
-                if busy && index == 0 {
+                if busy && draw(60 + index, 2) == 0 {
                     return Reply::Hang { text: String::new() };
                 }
                 let text = format!("answer {session} {index}");
@@ -586,11 +606,19 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
             let operation = if number == 0 { Operation::CreateSession { session } } else { Operation::ResumeSession { session } };
             let call = Call { op, bind: Some(handle), aborted: false, operation };
             phase.setup.push(Step { yields: 0, sleep_ms: 0, wait: true, call });
-            // A root that no crash forgets, mostly.
+            // A root that no crash forgets, mostly: its log has something in it, and that is durable.
             if number == 0 && generator.chance(PACE, 10, 800) {
+                let handle = generator.sessions[root].handle.clone();
                 let session = generator.sessions[root].id.clone();
-                let call = Call { op: generator.next_op(), bind: None, aborted: false, operation: Operation::Flush { session } };
-                phase.setup.push(Step { yields: 0, sleep_ms: 0, wait: true, call });
+                let first = if root == 0 && generator.chance(PACE, 11, 700) {
+                    generator.call(Verb::Start)
+                } else {
+                    let content = "begin".to_owned();
+                    let operation = Operation::Prompt { agent: handle, list: List::NextTurn, waking: true, content };
+                    Call { op: generator.next_op(), bind: None, aborted: false, operation }
+                };
+                let flush = Call { op: generator.next_op(), bind: None, aborted: false, operation: Operation::Flush { session } };
+                phase.setup.extend([first, flush].map(|call| Step { yields: 0, sleep_ms: 0, wait: true, call }));
             }
         }
         if number > 0 {

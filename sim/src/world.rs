@@ -151,6 +151,8 @@ pub struct World {
     model: RefCell<Option<Rc<dyn Model>>>,
     names: Names,
     plan: Cell<Plan>,
+    /// What the plan becomes when the set-up is over.
+    later: Cell<Option<Plan>>,
     settings: RefCell<Settings>,
     bugs: Cell<BugSet>,
     now: Cell<u64>,
@@ -190,6 +192,7 @@ impl World {
             model: RefCell::default(),
             names: Names::new(),
             plan: Cell::default(),
+            later: Cell::default(),
             settings: RefCell::default(),
             bugs: Cell::default(),
             now: Cell::new(0),
@@ -227,6 +230,7 @@ impl World {
         self.chooser.reset(seed, source, keep);
         *self.picker.borrow_mut() = Picker::Default;
         self.plan.set(Plan::default());
+        self.later.set(None);
         self.bugs.set(BugSet::NONE);
         self.now.set(0);
         self.wall_back.set(0);
@@ -268,8 +272,24 @@ impl World {
         *self.picker.borrow_mut() = Picker::Recorded(decisions.into_iter().collect());
     }
 
+    /// Nothing fails until [`World::resume_faults`].
+    pub fn hold_faults(&self) {
+        let plan = self.plan.get();
+        self.later.set(Some(plan));
+        let disk = DiskRates { write: 0, sync: 0, read: 0, list: 0, ..plan.disk };
+        self.plan.set(Plan { disk, prepare: 0, create: 0, insert: 0, ..plan });
+    }
+
+    /// Ends [`World::hold_faults`].
+    pub fn resume_faults(&self) {
+        if let Some(plan) = self.later.take() {
+            self.plan.set(plan);
+        }
+    }
+
     /// From here on nothing fails, nothing waits longer than it must, and the schedule is first in, first out.
     pub fn calm(&self) {
+        self.later.set(None);
         let plan = self.plan.get();
         self.plan.set(Plan { strategy: Strategy::Fifo, write_delay_ms: plan.write_delay_ms, ..Plan::default() });
         *self.picker.borrow_mut() = Picker::Default;
@@ -771,6 +791,10 @@ impl Env for World {
             return Ok(());
         }
         self.count_injected(index);
+        if target == FaultTarget::InboxInsert {
+            // The append of an insertion failed: the history must know why a message was not accepted.
+            let _ = self.emit(None, None, Fact::Fault { session, fault: StorageFault::Write });
+        }
         Err(Injected)
     }
 

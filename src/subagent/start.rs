@@ -293,6 +293,8 @@ impl Subagents {
             handle,
         });
         self.resident.borrow_mut().insert(activation.session, activation.clone());
+        // Before anybody is told: an observer may send at once, and a message whose claim nobody saw would count as accepted for ever.
+        self.watch_inbox(&activation);
         let fact = Fact::ActivationOpened { session: activation.session, epoch: activation.epoch, agent: agent.handle() };
         self.emit(op, Some(parent), fact);
         activation
@@ -309,7 +311,6 @@ impl Subagents {
         self.unless_aborted(signal)?;
         self.admit(parent)?;
         self.take_ownership(op, parent, activation)?;
-        self.watch_inbox(activation);
         activation.mark.set(activation.agent().session().len());
         activation.started.set(true);
         self.emit(op, Some(parent), Fact::StartEdge { session: activation.session, run: activation.epoch });

@@ -37,6 +37,15 @@ struct Child {
 
 impl Reset for Child {}
 
+impl Child {
+    /// The parent's log is no longer in memory: a row that was not acknowledged is lost, and its position will be another record's.
+    fn left_memory(&mut self, cx: &Cx<'_>) {
+        self.in_memory = false;
+        let durable = self.parent.and_then(|parent| cx.world.sessions.get(parent)).map_or(0, |parent| parent.durable);
+        self.row = self.row.filter(|row| *row < durable);
+    }
+}
+
 #[derive(Debug, Default)]
 struct Parent {
     children: Vec<Sym>,
@@ -72,11 +81,11 @@ impl Check for ListingIsolation {
                 state.in_memory = true;
             }
             Fact::LogLoaded { session, .. } => self.parents.entry(session).loaded = Some(cx.at),
-            Fact::SessionLeft { session } => self.forget(session),
+            Fact::SessionLeft { session } => self.forget(cx, session),
             Fact::ProcessCrashed | Fact::ProcessStopped | Fact::ProcessStarted => {
                 for (child, state) in self.children.iter_mut() {
                     if cx.world.sessions.get(child).is_none_or(|session| session.process == cx.event.process) {
-                        state.in_memory = false;
+                        state.left_memory(cx);
                     }
                 }
             }
@@ -122,11 +131,11 @@ impl ListingIsolation {
     }
 
     /// The log of `parent` is no longer in memory.
-    fn forget(&mut self, parent: Sym) {
+    fn forget(&mut self, cx: &Cx<'_>, parent: Sym) {
         let Some(state) = self.parents.get(parent) else { return };
         for child in &state.children {
             if let Some(child) = self.children.get_mut(*child) {
-                child.in_memory = false;
+                child.left_memory(cx);
             }
         }
     }

@@ -27,6 +27,8 @@ pub(super) const ABOUT: Invariant = Invariant {
 #[derive(Debug, Default)]
 struct Spliced {
     at: Option<(u32, usize)>,
+    /// When the record of its last turn was appended.
+    turn: Option<usize>,
 }
 
 impl Reset for Spliced {}
@@ -46,6 +48,9 @@ impl Check for NothingAfterDispose {
             Fact::Appended { session, record, .. } => match record {
                 RecordKind::InboxSpliced => self.spliced.entry(session).at = Some((cx.event.span, cx.at)),
                 RecordKind::TurnStart | RecordKind::StepStart | RecordKind::UserMessage | RecordKind::ToolCall => {
+                    if record == RecordKind::TurnStart {
+                        self.spliced.entry(session).turn = Some(cx.at);
+                    }
                     if let Some(since) = disposal(cx, session) {
                         let text = format!("a {record:?} record of {} was appended after its disposal opened", cx.name(session));
                         cx.broken("DRAIN-11", Some(session), Some(since), text);
@@ -53,8 +58,12 @@ impl Check for NothingAfterDispose {
                 }
                 _ => {}
             },
-            Fact::TurnStarted { session, .. } => works(cx, session, "a turn started"),
-            Fact::ModelAsked { session, .. } => works(cx, session, "the model was asked"),
+            // The record says when it started: an observer of the record may have begun the end before anybody is told of the turn.
+            Fact::TurnStarted { session, .. } => {
+                let recorded = self.spliced.entry(session).turn;
+                works(cx, session, recorded, "a turn started");
+            }
+            Fact::ModelAsked { session, .. } => works(cx, session, None, "the model was asked"),
             Fact::TurnEnded { session, .. } | Fact::Claimed { session, .. } | Fact::Discarded { session, .. } => {
                 gone(cx, session);
             }
@@ -108,14 +117,15 @@ fn gone(cx: &mut Cx<'_>, session: Sym) -> bool {
     true
 }
 
-fn works(cx: &mut Cx<'_>, session: Sym, what: &str) {
+fn works(cx: &mut Cx<'_>, session: Sym, recorded: Option<usize>, what: &str) {
     if gone(cx, session) {
         return;
     }
     let closing = cx.world.epoch_of(session).and_then(|epoch| epoch.closing).map(|(_, at)| at);
     let closing = closing
         .filter(|at| cx.world.sessions.get(session).is_some_and(|state| state.prompted.is_none_or(|prompted| prompted < *at)));
-    if let Some(since) = disposal(cx, session).or(closing) {
+    let since = disposal(cx, session).or(closing).filter(|since| recorded.is_none_or(|at| at > *since));
+    if let Some(since) = since {
         let text = format!("{what} on {} after its end began", cx.name(session));
         cx.broken("DRAIN-11", Some(session), Some(since), text);
     }
