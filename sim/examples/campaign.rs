@@ -1,6 +1,7 @@
-//! A campaign from the command line, for measuring: `campaign [trials] [revision] [faults] [jobs]`, or `campaign tell <revision> <seed>`.
+//! A campaign from the command line, for measuring: `campaign [trials] [revision] [faults] [jobs]`, or `campaign tell <revision> <trial id>`, or
+//! `campaign bugs [trials]`.
 
-use hostproof_sim::campaign::{Campaign, run, tell};
+use hostproof_sim::campaign::{Campaign, hunt_all, run, tell};
 use hostproof_sim::config::{Config, TrialId};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,6 +13,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}", telling.events.join("\n"));
         println!("{:#?}\n{:#?}", telling.outcome.findings, telling.recording.fingerprint);
         println!("{}", serde_json::to_string_pretty(&telling.recording.expansion)?);
+        return Ok(());
+    }
+    if arg(0, "") == "bugs" {
+        hunt_all(0, arg(1, "20000").parse()?, 1, |hunt| {
+            let found = hunt
+                .finding
+                .as_ref()
+                .map_or("NOT FOUND".to_owned(), |finding| format!("{}: {}", finding.invariant, finding.message));
+            println!("{:5} {:22} {:6} trials {:6} ms  {found}", hunt.bug, hunt.expected, hunt.trials, hunt.millis);
+        })?;
         return Ok(());
     }
     let config = Config { revision: arg(1, "2026-09-01").parse()?, faults: arg(2, "all").parse()?, ..Config::default() };

@@ -251,18 +251,21 @@ impl Agent {
             other => other,
         })?;
         if waking {
-            self.wake(by);
+            self.wake(by, after_abort);
         }
         Ok(())
     }
 
-    fn wake(&self, by: By) {
+    /// `after_abort`: what the agent does was asked to stop before the message came.
+    fn wake(&self, by: By, after_abort: bool) {
         if self.is_closing() || self.0.quenched.get() {
             return; // An observer of the insertion disposed the agent, and the message is discarded with it (2.6.6).
         }
         let start = match &*self.0.phase.borrow() {
             Phase::Idle => true,
             Phase::Running(activity) if !activity.signal.is_cancelled() => false, // the live driver will claim it
+            // An observer of the insertion interrupted: the message was queued before the abort, and parks with the others.
+            Phase::Running(_) if !after_abort => false,
             Phase::Running(_) | Phase::Maintaining(_) => {
                 self.0.latch.set(true);
                 false

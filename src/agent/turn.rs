@@ -158,6 +158,10 @@ impl Agent {
     async fn step(&self, turn: u32, step: u32, signal: &Signal, batch: Vec<Message>) -> After {
         let claimed = !batch.is_empty();
         for message in batch {
+            // An observer of the record before may have cancelled: nothing more is told to a model that will not be asked.
+            if signal.is_cancelled() {
+                return After::End(self.aborted());
+            }
             self.log(Body::UserMessage(message));
         }
         if claimed && !planted!(self.0.env, P02) {

@@ -124,6 +124,8 @@ struct State {
     failure: Option<(u64, WriteError)>,
     /// Whether a task is running.
     running: bool,
+    /// Whether an attempt is under way: it may still change the file.
+    writing: bool,
     /// From which record on another log has to be durable first.
     holds: VecDeque<(u32, Writer)>,
     /// Writers that wait for this one.
@@ -158,6 +160,7 @@ impl Writer {
             flushed_at: 0,
             failure: None,
             running: false,
+            writing: false,
             holds: VecDeque::new(),
             waiting: Vec::new(),
             first_acknowledged: existing_file,
@@ -294,15 +297,18 @@ impl Writer {
                 Ok(()) => writer.flush().await,
                 Err(error) => Err(error),
             };
-            {
+            writer.inner.state.borrow_mut().life = Life::Closed;
+            // An attempt that began after the failure still writes: the next owner of the log must not meet it.
+            writer.inner.attempt_over().await;
+            let durable = {
                 let mut state = writer.inner.state.borrow_mut();
-                state.life = Life::Closed;
                 state.queue.clear();
                 state.holds.clear();
                 state.window = None;
-            }
+                state.durable >= state.admitted
+            };
             writer.inner.release();
-            result
+            if durable { Ok(()) } else { result }
         })
     }
 }
@@ -318,6 +324,19 @@ impl Inner {
 
     fn window(&self) -> Deadline {
         self.env().deadline_in(self.env().settings().write_delay_ms)
+    }
+
+    /// Completes when no attempt is under way.
+    async fn attempt_over(&self) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if !self.state.borrow().writing {
+                return;
+            }
+            sometimes!(self.env(), true, "persistence/closed-during-an-attempt");
+            changed.await;
+        }
     }
 
     /// Whether whoever waits for this log may go on.
@@ -486,9 +505,12 @@ impl Inner {
             if count == state.queue.len() {
                 state.window = None;
             }
+            state.writing = true;
             state.queue.iter().take(count).cloned().collect()
         };
-        match self.write(&batch).await {
+        let written = self.write(&batch).await;
+        self.state.borrow_mut().writing = false;
+        match written {
             Ok(()) => {
                 self.acknowledge(&batch);
                 true

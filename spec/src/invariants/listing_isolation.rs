@@ -156,12 +156,15 @@ impl ListingIsolation {
                 continue;
             }
             let Some(session) = cx.world.sessions.get(*child) else { continue };
+            // A read that failed may have been the one that would have found the child without a row.
+            let unread = [cx.world.general_fault, cx.world.fault, session.fault].iter().flatten().any(|at| *at > known);
             let listable = match cx.rules.child_listing {
                 ChildListing::Catalog => {
                     let row_durable = state.row.is_some_and(|row| durable_parent.is_some_and(|parent| parent.durable > row));
                     let adopted = session.durable > 0
                         && session.removed.is_none()
-                        && parent.loaded.is_some_and(|loaded| loaded > known && loaded < invoked);
+                        && parent.loaded.is_some_and(|loaded| loaded > known && loaded < invoked)
+                        && !unread;
                     let parent_whole = durable_parent.is_none_or(|parent| parent.removed.is_none() && parent.damaged.is_none());
                     cx.has(Field::Rows)
                         && parent_whole

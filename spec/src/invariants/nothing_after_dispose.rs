@@ -202,7 +202,11 @@ impl NothingAfterDispose {
         for root in roots {
             let Some(object) = cx.world.agents.get(root).filter(|object| object.current) else { continue };
             let Some(top) = object.session else { continue };
-            let left = cx.world.open.iter().copied().find(|session| cx.world.is_above(top, *session));
+            // What was recorded under an earlier object of the root may be refused to this one: no authority is widened.
+            let entered = object.entered;
+            let recent = |session: Sym| cx.world.epoch_of(session).is_some_and(|epoch| epoch.opened > entered);
+            let own = |session: Sym| cx.world.lineage(session).take_while(|at| *at != top).all(recent);
+            let left = cx.world.open.iter().copied().find(|session| cx.world.is_above(top, *session) && own(*session));
             if let Some(session) = left {
                 let since = cx.world.epoch_of(session).map(|epoch| epoch.opened);
                 let text = format!("{} resolved while {} below {} is resident", cx.name(op), cx.name(session), cx.name(top));

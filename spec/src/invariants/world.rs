@@ -65,6 +65,8 @@ pub(super) struct Agent {
     pub(super) session: Option<Sym>,
     /// Whether it is the registry's entry.
     pub(super) current: bool,
+    /// When it became that.
+    pub(super) entered: usize,
     pub(super) disposal: Option<usize>,
     pub(super) left: Option<usize>,
     /// Whether admission below it is closed, and since when.
