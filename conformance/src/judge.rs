@@ -294,6 +294,7 @@ impl Judge<'_> {
             && same(&pattern.keeps_inbox, &fact["keepsInbox"])
             && same(&pattern.answer, &fact["answer"])
             && same(&pattern.record, &fact["record"])
+            && pattern.text.as_ref().is_none_or(|text| fact["text"].as_str().is_some_and(|said| said.starts_with(text.as_str())))
     }
 
     fn before(&self, patterns: &[Pattern]) -> Held {

@@ -53,6 +53,7 @@ fn every_mistake_is_named_with_its_place_and_what_to_do() {
         ("an unbound mark", "from: said", "from: later"),
         ("an unknown fact", "kind: discarded", "kind: dropped"),
         ("a member that the fact has not", "kind: discarded, message: A", "kind: discarded, message: A, waking: true"),
+        ("an unknown requirement", "[INBOX-01]", "[INBOX-99]"),
         ("an unknown bug", "[M09]", "[M99]"),
         ("another id than the path", "id: inbox/example", "id: inbox/other"),
         ("a name bound twice", "- mark: said", "- mark: said\n  - mark: said"),

@@ -7,6 +7,7 @@
 //!
 //! Every notification of a host carries `lc`, one logical counter for all of them: it is strictly increasing
 //! within a case of a process, and lines are sent in its order.
+//! Names of agent objects are the host's own and need only be unique within a process; names of epochs and runs are unique in the store.
 //! What was asked and what was answered the suite knows itself, so a host never observes `invoked`, `succeeded`, `refused`, `unknown`, `aborted`, `listed`, `quiet`,
 //! `faults-stopped` or a `process-*` fact.
 //!

@@ -23,6 +23,8 @@ pub struct Collected {
     /// Holds that were reached.
     pub reached: Vec<String>,
     calls: BTreeMap<String, Asked>,
+    /// Digests of stored logs from before an operation, told as soon as it begins.
+    states: BTreeMap<String, Vec<(String, u64)>>,
     incarnation: u16,
     lc: u32,
 }
@@ -72,6 +74,18 @@ impl Collected {
         self.calls.insert(call.op.clone(), Asked { operation: call.operation.clone(), started: false, actor: None });
     }
 
+    /// Digests of stored logs, taken before `op` is asked.
+    pub fn files_before(&mut self, op: &str, states: Vec<(String, u64)>) {
+        self.states.insert(op.to_owned(), states);
+    }
+
+    /// Digests of stored logs, taken after `op`.
+    pub fn files_after(&mut self, op: &str, states: Vec<(String, u64)>) {
+        for (session, digest) in states {
+            self.event(0, Some(op.to_owned()), None, Fact::FileState { session, digest });
+        }
+    }
+
     /// Takes in what the host said.
     ///
     /// # Errors
@@ -81,6 +95,25 @@ impl Collected {
             self.take_one(note).map_err(|why| protocol(&line, why))?;
         }
         Ok(())
+    }
+
+    fn object(&self, name: String) -> String {
+        object(self.incarnation, name)
+    }
+
+    /// Names of agent objects need only be unique in one process: two processes never share an object.
+    fn with_own_objects(&self, fact: Fact<String>) -> Fact<String> {
+        match fact {
+            Fact::AgentEntered { session, agent, parent } => Fact::AgentEntered { session, agent: self.object(agent), parent },
+            Fact::AgentLeft { session, agent } => Fact::AgentLeft { session, agent: self.object(agent) },
+            Fact::DisposalOpened { session, agent } => Fact::DisposalOpened { session, agent: self.object(agent) },
+            Fact::ActivationOpened { session, epoch, agent } => {
+                Fact::ActivationOpened { session, epoch, agent: self.object(agent) }
+            }
+            Fact::ScopeClosed { root } => Fact::ScopeClosed { root: self.object(root) },
+            Fact::ScopeOpened { root } => Fact::ScopeOpened { root: self.object(root) },
+            other => other,
+        }
     }
 
     fn take_one(&mut self, note: HostNote) -> Result<(), String> {
@@ -106,21 +139,27 @@ impl Collected {
                     ));
                 }
                 self.lc += 1;
-                self.events.push(Event { lc: self.lc, process: 0, incarnation: self.incarnation, ..event });
+                let actor = event.actor.map(|actor| self.object(actor));
+                let fact = self.with_own_objects(event.fact);
+                self.events.push(Event { lc: self.lc, process: 0, incarnation: self.incarnation, actor, fact, ..event });
             }
             HostNote::Started(started) => {
                 let asked = self.calls.get_mut(&started.op).ok_or_else(|| format!("no operation `{}` was asked", started.op))?;
                 if std::mem::replace(&mut asked.started, true) {
                     return Err(format!("`{}` began twice", started.op));
                 }
-                asked.actor.clone_from(&started.actor);
+                let actor = started.actor.map(|actor| object(self.incarnation, actor));
+                asked.actor.clone_from(&actor);
                 let operation = asked.operation.clone();
                 let fact = Fact::Invoked {
                     verb: operation.verb(),
                     target: operation.target().map(str::to_owned),
                     authority: operation.authority().map(str::to_owned),
                 };
-                self.event(started.span, Some(started.op), started.actor, fact);
+                self.event(started.span, Some(started.op.clone()), actor, fact);
+                for (session, digest) in self.states.remove(&started.op).unwrap_or_default() {
+                    self.event(0, Some(started.op.clone()), None, Fact::FileState { session, digest });
+                }
             }
             HostNote::Aborted(aborted) => {
                 if !self.outcomes.contains_key(&aborted.op) {
@@ -165,6 +204,10 @@ impl Collected {
         }
         Ok(())
     }
+}
+
+fn object(incarnation: u16, name: String) -> String {
+    if incarnation == 0 { name } else { format!("{name} of process {}", incarnation + 1) }
 }
 
 /// The class of a refusal: the contract's for a code that it knows, else what the host says, else a failure.

@@ -8,4 +8,4 @@ mod stored;
 pub use history::{Collected, Outcomes, refusal_class};
 pub use link::{Budgets, HostFailure, Link};
 pub use play::{Names, Obstacle, Played, Setting, fresh_store, hello, play};
-pub use stored::{damage, find_log};
+pub use stored::{damage, digest, find_log};

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::history::Collected;
 use super::link::{HostFailure, Link};
-use super::stored::{damage, find_log};
+use super::stored::{damage, digest, find_log};
 use crate::scenario::{Act, At, By, Check, Harm, Scenario, Step, Still};
 
 /// Where and how a scenario is played.
@@ -363,6 +363,16 @@ impl Player<'_, '_> {
             Step::Mark(name) => {
                 self.played.marks.insert(name.clone(), self.played.collected.events.len());
             }
+            Step::List { .. } if self.shows_files() => {
+                let call = self.call(at)?;
+                let op = call.op.clone();
+                let before = self.file_states();
+                self.played.collected.files_before(&op, before);
+                self.start(line, vec![call])?;
+                self.rest(line)?;
+                let after = self.file_states();
+                self.played.collected.files_after(&op, after);
+            }
             _ => {
                 let call = self.call(at)?;
                 self.start(line, vec![call])?;
@@ -396,6 +406,16 @@ impl Player<'_, '_> {
         };
         self.played.collected.push(None, Fact::Fault { session: Some(id), fault });
         Ok(())
+    }
+
+    fn shows_files(&self) -> bool {
+        self.setting.handshake.capabilities.iter().any(|capability| capability == "files")
+    }
+
+    /// Digests of the stored logs of every session that the case named so far.
+    fn file_states(&self) -> Vec<(String, u64)> {
+        let bytes_of = |id: &str| find_log(&self.setting.store, id).and_then(|log| std::fs::read(log).ok());
+        self.played.names.sessions.values().map(|id| (id.clone(), digest(bytes_of(id).as_deref()))).collect()
     }
 
     fn bytes_of(&mut self, session: &str) -> Option<Vec<u8>> {

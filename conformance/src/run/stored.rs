@@ -34,6 +34,17 @@ fn header_id(path: &Path) -> Option<String> {
     Some(header["id"].as_str()?.to_owned())
 }
 
+/// A digest of a stored log; 0 when it is absent. Only equality means something, and only within one evaluation.
+#[must_use]
+pub fn digest(bytes: Option<&[u8]>) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    bytes.map_or(0, |bytes| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(bytes);
+        hasher.finish().max(1)
+    })
+}
+
 /// Changes the file at `log`.
 ///
 /// # Errors

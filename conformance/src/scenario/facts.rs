@@ -117,6 +117,7 @@ impl Pattern {
         add(self.keeps_inbox.is_some(), "keepsInbox");
         add(self.answer.is_some(), "answer");
         add(self.record.is_some(), "record");
+        add(self.text.is_some(), "text");
         named
     }
 }

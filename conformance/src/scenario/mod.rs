@@ -694,6 +694,9 @@ pub struct Pattern {
     /// Kind of a log record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordKind>,
+    /// How the text begins that the model said, or that an epoch left as its last (a host may add to a reply what makes it unique).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// Who supplied a message.
