@@ -25,6 +25,8 @@ pub(super) const ABOUT: Invariant = Invariant {
 struct Run {
     started: Option<usize>,
     ended: Option<usize>,
+    /// Whether its end comes after the start of the next one: an observer of its notice began that, when the epoch was released already.
+    late: bool,
 }
 
 impl Reset for Run {}
@@ -42,6 +44,7 @@ struct Epoch {
     /// How the last turn ended, and the last one that did work.
     last: Option<StopReason>,
     worked: Option<StopReason>,
+    released: bool,
 }
 
 impl Reset for Epoch {
@@ -69,13 +72,22 @@ impl Check for Edges {
                 }
                 known.started = Some(cx.at);
                 let epoch = self.epochs.entry(session);
-                if let Some((open, at)) = epoch.run {
+                let late = epoch.run.filter(|_| epoch.released);
+                if let Some((open, at)) = epoch.run.filter(|_| !epoch.released) {
                     let text = format!("run {} of {} started while {} is open", cx.name(run), cx.name(session), cx.name(open));
                     cx.broken("EDGE-01", Some(session), Some(at), text);
                 }
                 epoch.reset();
                 epoch.run = Some((run, cx.at));
                 epoch.process = cx.event.process;
+                if let Some((open, _)) = late {
+                    self.runs.entry(open).late = true;
+                }
+            }
+            Fact::ActivationReleased { session, .. } => {
+                if let Some(epoch) = self.epochs.get_mut(session) {
+                    epoch.released = true;
+                }
             }
             Fact::EndEdge { session, run, reason, text } => self.ended(cx, session, run, reason, text),
             Fact::TurnStarted { session, .. } => {
@@ -140,11 +152,14 @@ impl Check for Edges {
 impl Edges {
     fn ended(&mut self, cx: &mut Cx<'_>, session: Sym, run: Sym, reason: StopReason, text: Option<Sym>) {
         let known = self.runs.entry(run);
-        let (started, ended) = (known.started, known.ended);
+        let (started, ended, late) = (known.started, known.ended, known.late);
         known.ended = Some(cx.at);
         if let Some(ended) = ended {
             let text = format!("run {} of {} ended before", cx.name(run), cx.name(session));
             return cx.broken("EDGE-01", Some(session), Some(ended), text);
+        }
+        if late {
+            return;
         }
         let epoch = self.epochs.entry(session);
         if epoch.run.is_none_or(|(open, _)| open != run) {

@@ -125,7 +125,8 @@ impl ListingIsolation {
     fn child(&mut self, child: Sym, parent: Sym) {
         let state = self.children.entry(child);
         if state.parent != Some(parent) {
-            state.parent = Some(parent);
+            // The id of a child that a crash forgot is free, and may become somebody else's child.
+            *state = Child { parent: Some(parent), ..Child::default() };
             self.parents.entry(parent).children.push(child);
         }
     }
@@ -150,7 +151,7 @@ impl ListingIsolation {
         let Some(parent) = self.parents.get(target) else { return };
         let durable_parent = cx.world.sessions.get(target);
         for child in &parent.children {
-            let Some(state) = self.children.get(*child) else { continue };
+            let Some(state) = self.children.get(*child).filter(|state| state.parent == Some(target)) else { continue };
             let Some(known) = state.known.filter(|known| *known < invoked) else { continue };
             if state.listed == Some(op) {
                 continue;

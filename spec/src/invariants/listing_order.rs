@@ -25,6 +25,8 @@ pub(super) const ABOUT: Invariant = Invariant {
 struct Parent {
     /// Children in the order of their rows.
     rows: Vec<Sym>,
+    /// Children with more than one row.
+    again: Vec<Sym>,
     /// The last listing in this process.
     last: Vec<Sym>,
     process: u16,
@@ -33,6 +35,7 @@ struct Parent {
 impl Reset for Parent {
     fn reset(&mut self) {
         self.rows.clear();
+        self.again.clear();
         self.last.clear();
         self.process = 0;
     }
@@ -53,11 +56,15 @@ impl Reset for Place {}
 impl Check for ListingOrder {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
-            // A row that was lost and is written again stands where it was written last.
+            // A row that is written again stands where the first one is that was not lost: either place is right.
             Fact::CatalogRow { parent, child } => {
                 let state = self.parents.entry(parent);
-                state.rows.retain(|row| *row != child);
-                state.rows.push(child);
+                if state.rows.contains(&child) {
+                    state.rows.retain(|row| *row != child);
+                    state.again.push(child);
+                } else if !state.again.contains(&child) {
+                    state.rows.push(child);
+                }
                 state.last.clear();
             }
             Fact::ProcessStarted => {

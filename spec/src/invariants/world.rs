@@ -400,6 +400,7 @@ impl World {
                 let object = self.agents.entry(agent);
                 object.session = Some(session);
                 object.current = true;
+                object.entered = at;
                 object.process = event.process;
             }
             Fact::AgentLeft { session, agent } => {
