@@ -174,7 +174,8 @@ fn told(report: &campaign::Report, recordings: &[String]) -> String {
     }
     let reached = report.points.values().filter(|count| **count > 0).count();
     let _ = writeln!(text, "\nrare states reached: {reached} of {}", report.points.len());
-    for (point, _) in report.points.iter().filter(|(_, count)| **count == 0) {
+    // A campaign that ended with its first finding says little about what it did not reach.
+    for (point, _) in report.points.iter().filter(|(_, count)| report.failed == 0 && **count == 0) {
         let _ = writeln!(text, "  never reached: {point}");
     }
     if report.failed == 0 && report.divergence.is_none() {
