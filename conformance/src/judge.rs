@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hostproof_spec::history::{Event, Fact, Row};
+use hostproof_spec::history::{Event, Fact, Row, Verb};
 use hostproof_spec::names::Names as Table;
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Revision;
@@ -217,24 +217,25 @@ impl Judge<'_> {
     fn effects_of_refused(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (op, outcome) in &self.played.collected.outcomes {
-            if !matches!(outcome, Some(Outcome::Refused { .. })) {
-                continue;
-            }
+            let Some(Outcome::Refused { code, class, .. }) = outcome else { continue };
+            let failed = refusal_class(code.as_deref(), *class) == RefusalClass::Failed;
             for event in self.events().iter().filter(|event| event.op.as_deref() == Some(op)) {
                 // What a rolled back start did and undid is judged by the invariants, which know both halves.
                 let an_effect =
                     matches!(event.fact, Fact::Replaced { .. } | Fact::CancelIssued { .. } | Fact::ScopeClosed { .. });
-                let of_a_start = self.events().iter().any(|other| {
+                let may_have_one = self.events().iter().any(|other| {
                     other.op.as_deref() == Some(op)
-                        && matches!(
-                            other.fact,
+                        && match other.fact {
+                            Fact::Invoked { verb: Verb::Start | Verb::Deliver, .. } => true,
+                            // A teardown goes on to its end and tells of its failures then (DRAIN-06).
                             Fact::Invoked {
-                                verb: hostproof_spec::history::Verb::Start | hostproof_spec::history::Verb::Deliver,
+                                verb: Verb::DrainDescendants | Verb::DrainChildren | Verb::DrainAll | Verb::DisposeSession,
                                 ..
-                            }
-                        )
+                            } => failed,
+                            _ => false,
+                        }
                 });
-                if an_effect && !of_a_start {
+                if an_effect && !may_have_one {
                     findings.push(Finding {
                         requirement: "AUTH-05".into(),
                         strength: Strength::Must,
@@ -375,7 +376,7 @@ impl Judge<'_> {
         let rows = self.rows(op)?;
         let mut times: Vec<u64> = rows.iter().filter_map(|row| row.created_at).collect();
         times.dedup();
-        if one_time && times.len() != 1 {
+        if one_time && times.len() > 1 {
             return Err(format!("the rows of `{op}` should carry one creation time, and carry {times:?}"));
         }
         let fits = |row: &ListRow, want: &RowCheck| {

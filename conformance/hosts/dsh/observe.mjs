@@ -26,6 +26,9 @@ const THROWABLE = [
   'turn-ended',
 ]
 
+/** Operations that end with the acceptance of a message. */
+const SENDERS = ['start', 'deliver', 'prompt', 'report']
+
 /** Refuses a trigger that could not do what it says. */
 export function assertTrigger({ on, act }) {
   if (act.do === 'throw' && !THROWABLE.includes(on)) {
@@ -98,16 +101,21 @@ export class Observer {
     return name
   }
 
-  /** The operation that the running code belongs to: not the turn that it woke, and nothing after its end. */
+  /**
+   * The operation that the running code belongs to: not the turn that it woke, and nothing after its end. What sends a message is over with the span that
+   * accepted it: what runs on from there (the watch over the child that the host set up meanwhile) is the host's own.
+   */
   operation() {
     const record = operations.getStore()
-    return record !== undefined && !record.done && initiator(this.ctx) === record.initiator ? record : undefined
+    if (record === undefined || record.done || initiator(this.ctx) !== record.initiator) return undefined
+    return record.acceptedIn === undefined || record.acceptedIn === currentSpan() ? record : undefined
   }
 
   /** Sends a fact and does what is armed for it; throws when a trigger says so. */
   fact(kind, fields) {
     const record = this.operation()
     notify('observe', { span: currentSpan(), op: record?.op, actor: record?.actor, fact: { kind, ...fields } })
+    if (kind === 'inserted' && SENDERS.includes(record?.verb)) record.acceptedIn = currentSpan()
     let thrown
     for (const act of this.controls.due(kind, fields.session)) {
       if (act.do === 'throw') thrown ??= new Error(`thrown by a trigger inside ${kind}`)
