@@ -87,11 +87,6 @@ impl Check for ListingIsolation {
                     if cx.world.sessions.get(child).is_none_or(|session| session.process == cx.event.process) {
                         state.left_memory(cx);
                     }
-                    // A row that a crash lost is no row, and another record may get its position.
-                    let durable = state.parent.and_then(|parent| cx.world.sessions.get(parent)).map_or(0, |parent| parent.durable);
-                    if cx.event.fact == Fact::ProcessCrashed && state.row.is_some_and(|row| row >= durable) {
-                        state.row = None;
-                    }
                 }
             }
             Fact::Succeeded { child, .. } => {
