@@ -75,7 +75,9 @@ impl fmt::Display for Listed<'_> {
 /// # Errors
 /// [`LoadError`] if one is unsound; a test of this crate keeps that from happening.
 pub fn library() -> Result<Vec<Scenario>, LoadError> {
-    BUILT_IN.iter().map(|(path, text)| load_str(text, Path::new(path))).collect()
+    let mut all: Vec<Scenario> = BUILT_IN.iter().map(|(path, text)| load_str(text, Path::new(path))).collect::<Result<_, _>>()?;
+    all.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(all)
 }
 
 /// The calibration cases of this suite: one for each capability of the protocol, which is the first of its `needs`.
