@@ -792,8 +792,8 @@ impl Env for World {
         }
         self.count_injected(index);
         if target == FaultTarget::InboxInsert {
-            // The append of an insertion failed: the history must know why a message was not accepted.
-            let _ = self.emit(None, None, Fact::Fault { session, fault: StorageFault::Write });
+            // An observer that throws out of a failing call changes nothing: it fails anyway.
+            let _ = self.emit(None, None, Fact::Fault { session, fault: StorageFault::Append });
         }
         Err(Injected)
     }

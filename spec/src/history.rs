@@ -299,6 +299,8 @@ pub enum StorageFault {
     Write,
     /// A sync failed.
     Sync,
+    /// An append to a log in memory failed.
+    Append,
     /// A read failed.
     Read,
     /// Enumeration failed.

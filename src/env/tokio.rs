@@ -430,7 +430,8 @@ fn fault_of(target: FaultTarget) -> Option<StorageFault> {
         FaultTarget::StoreAppend => Some(StorageFault::Write),
         FaultTarget::StoreRead => Some(StorageFault::Read),
         FaultTarget::StoreList => Some(StorageFault::Enumerate),
-        FaultTarget::StartPrepare | FaultTarget::StartCreate | FaultTarget::InboxInsert => None,
+        FaultTarget::InboxInsert => Some(StorageFault::Append),
+        FaultTarget::StartPrepare | FaultTarget::StartCreate => None,
     }
 }
 

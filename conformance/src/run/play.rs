@@ -301,7 +301,8 @@ impl Player<'_, '_> {
                     FaultTarget::StoreAppend => Some(StorageFault::Write),
                     FaultTarget::StoreRead => Some(StorageFault::Read),
                     FaultTarget::StoreList => Some(StorageFault::Enumerate),
-                    FaultTarget::StartPrepare | FaultTarget::StartCreate | FaultTarget::InboxInsert => None,
+                    FaultTarget::InboxInsert => Some(StorageFault::Append),
+                    FaultTarget::StartPrepare | FaultTarget::StartCreate => None,
                 };
                 if let Some(fault) = storage {
                     self.played.collected.push(None, Fact::Fault { session: session.clone(), fault });

@@ -130,7 +130,7 @@ impl Check for DurableIsDurable {
                     let absent = target.last_live.is_none_or(|live| live < state.invoked);
                     target.known && absent && target.parent.is_some() && target.parent == from
                 });
-                let calm = cx.world.fault.is_none_or(|fault| fault < state.invoked);
+                let calm = !cx.strikes(cx.world.failing, state.invoked);
                 if known && calm && state.actor_current == Some(true) && state.aborted.is_none() {
                     self.called_corrupt(cx, target);
                 }

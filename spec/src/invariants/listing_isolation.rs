@@ -51,7 +51,8 @@ struct Parent {
     children: Vec<Sym>,
     /// Last appended row, to give the next row its position.
     row: Option<u32>,
-    /// When its log was loaded last.
+    /// The operation that loaded its log last, and when that operation ended well.
+    loading: Option<Sym>,
     loaded: Option<usize>,
 }
 
@@ -72,7 +73,15 @@ pub(super) struct ListingIsolation {
 impl Check for ListingIsolation {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
-            Fact::Appended { session, seq, record: RecordKind::CatalogRow } => self.parents.entry(session).row = Some(seq),
+            Fact::Appended { session, seq, record } => {
+                if seq == 0 {
+                    // Another log with that id begins.
+                    self.cut(session, 0);
+                }
+                if record == RecordKind::CatalogRow {
+                    self.parents.entry(session).row = Some(seq);
+                }
+            }
             Fact::CatalogRow { parent, child } => {
                 let row = self.parents.entry(parent).row.take();
                 self.child(child, parent);
@@ -80,7 +89,13 @@ impl Check for ListingIsolation {
                 state.row = row;
                 state.in_memory = true;
             }
-            Fact::LogLoaded { session, .. } => self.parents.entry(session).loaded = Some(cx.at),
+            Fact::Repaired { session, kept, .. } if cx.world.agent_of(session).is_none() => self.cut(session, kept),
+            Fact::LogLoaded { session, end } => {
+                self.parents.entry(session).loading = cx.event.op;
+                if cx.world.agent_of(session).is_none() {
+                    self.cut(session, end);
+                }
+            }
             Fact::SessionLeft { session } => self.forget(cx, session),
             Fact::ProcessCrashed | Fact::ProcessStopped | Fact::ProcessStarted => {
                 for (child, state) in self.children.iter_mut() {
@@ -101,6 +116,13 @@ impl Check for ListingIsolation {
                         }
                     }
                     Some(Verb::ListChildren) => self.listed(cx, op),
+                    Some(Verb::ResumeSession | Verb::Deliver) => {
+                        if let Some(parent) = state.target.and_then(|target| self.parents.get_mut(target))
+                            && parent.loading == Some(op)
+                        {
+                            parent.loaded = Some(cx.at);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -131,6 +153,16 @@ impl ListingIsolation {
         }
     }
 
+    /// The log of `parent` was found with `kept` records: rows behind them were lost.
+    fn cut(&mut self, parent: Sym, kept: u32) {
+        let Some(state) = self.parents.get(parent) else { return };
+        for child in &state.children {
+            if let Some(child) = self.children.get_mut(*child) {
+                child.row = child.row.filter(|row| *row < kept);
+            }
+        }
+    }
+
     /// The log of `parent` is no longer in memory.
     fn forget(&mut self, cx: &Cx<'_>, parent: Sym) {
         let Some(state) = self.parents.get(parent) else { return };
@@ -157,15 +189,15 @@ impl ListingIsolation {
                 continue;
             }
             let Some(session) = cx.world.sessions.get(*child) else { continue };
-            // A read that failed may have been the one that would have found the child without a row.
-            let unread = [cx.world.general_fault, cx.world.fault, session.fault].iter().flatten().any(|at| *at > known);
             let listable = match cx.rules.child_listing {
                 ChildListing::Catalog => {
                     let row_durable = state.row.is_some_and(|row| durable_parent.is_some_and(|parent| parent.durable > row));
-                    let adopted = session.durable > 0
+                    // Rows are added when the parent is loaded, unless the store cannot be read then.
+                    let calm = cx.world.failing.is_none_or(|failing| failing < cx.world.process(cx.event.process).started);
+                    let adopted = calm
+                        && session.durable > 0
                         && session.removed.is_none()
-                        && parent.loaded.is_some_and(|loaded| loaded > known && loaded < invoked)
-                        && !unread;
+                        && parent.loaded.is_some_and(|loaded| loaded > known && loaded < invoked);
                     let parent_whole = durable_parent.is_none_or(|parent| parent.removed.is_none() && parent.damaged.is_none());
                     cx.has(Field::Rows)
                         && parent_whole
@@ -188,9 +220,8 @@ impl ListingIsolation {
         let Some(state) = cx.world.ops.get(op) else { return };
         let (Some(target), invoked) = (state.target, state.invoked) else { return };
         let own = cx.world.sessions.get(target);
-        let parent_hit =
-            own.is_some_and(|own| own.damaged.is_some() || own.removed.is_some() || own.fault.is_some_and(|at| at > invoked));
-        let call_hit = cx.world.general_fault.is_some_and(|at| at > invoked) || cx.world.fault.is_some_and(|at| at > invoked);
+        let parent_hit = own.is_some_and(|own| own.damaged.is_some() || own.removed.is_some() || cx.strikes(own.fault, invoked));
+        let call_hit = cx.strikes(cx.world.failing, invoked);
         if parent_hit || call_hit || state.aborted.is_some() {
             return;
         }

@@ -9,7 +9,8 @@
 //! * A settlement never discards accepted work (SETTLE-02, SETTLE-03); what was pending when disposal opened is gone when the agent leaves (INBOX-07).
 //!
 //! Over a load of the log (needs `loads` and `log` positions):
-//! * Pending again is what was inserted below the loaded end and neither claimed nor discarded below it; no more and no less (INBOX-05, INBOX-07).
+//! * Pending again is what was inserted below the acknowledged end and neither claimed nor discarded below the loaded end; nothing that was claimed or discarded
+//!   below the acknowledged end (INBOX-05, INBOX-07). Between the two ends both are lawful: a recovery that a failure cut short may have left closers there.
 //! * The model never sees a message again that was pending again after it saw it (INBOX-06); with `durable`, the claim of what it sees is acknowledged.
 //!
 //! Needs `inbox`; boundaries and what is shown need `turns`. It cannot see messages that were in a store before the history began.
@@ -64,6 +65,8 @@ struct Message {
     /// Found in a log, by the present agent.
     restored: bool,
     edited: bool,
+    /// What the log says of it is not sure: records that were never acknowledged may be its own or closers of a recovery that a failure cut short.
+    uncertain: bool,
     shown: Option<usize>,
     restored_at: Option<usize>,
 }
@@ -82,6 +85,7 @@ impl Default for Message {
             ended_seq: None,
             restored: false,
             edited: false,
+            uncertain: false,
             shown: None,
             restored_at: None,
         }
@@ -181,7 +185,8 @@ impl Check for MessageFate {
             }
             Fact::ModelAsked { session, .. } => self.asked(cx, session),
             Fact::ModelShown { session, message } => self.shown(cx, session, message),
-            Fact::Durable { session, end } => {
+            // While a log is loaded, what is durable was found and not acknowledged to anybody who wrote it.
+            Fact::Durable { session, end } if cx.world.sessions.get(session).is_none_or(super::world::Session::present) => {
                 let inbox = self.inboxes.entry(session);
                 inbox.durable = inbox.durable.max(end);
             }
@@ -260,6 +265,7 @@ impl MessageFate {
         state.inserted = cx.at;
         state.inserted_seq = seq;
         state.ended_seq = None;
+        state.uncertain = false;
         state.restored = false;
     }
 
@@ -499,6 +505,7 @@ impl MessageFate {
         inbox.ghost = None;
         inbox.boundary = None;
         inbox.queued = None;
+        let acknowledged = inbox.durable;
         // What was read is on the disk.
         inbox.durable = kept;
         let messages = &mut self.messages;
@@ -512,10 +519,14 @@ impl MessageFate {
                     *state = Message { shown, ..Message::default() };
                     return false;
                 }
-            } else if state.fate != Fate::Pending && state.ended_seq.is_some_and(|seq| seq >= kept) {
+                return true;
+            }
+            if state.fate != Fate::Pending && state.ended_seq.is_some_and(|seq| seq >= kept) {
                 state.fate = Fate::Pending;
                 state.ended_seq = None;
             }
+            let unsure = |seq: Option<u32>| seq.is_some_and(|seq| seq >= acknowledged);
+            state.uncertain |= unsure(state.inserted_seq) || unsure(state.ended_seq);
             true
         });
     }
@@ -528,7 +539,7 @@ impl MessageFate {
         if known {
             let state = self.messages.entry(message);
             let (fate, ended, positions) = (state.fate, state.ended, state.ended_seq.is_some());
-            if fate != Fate::Pending && positions && cx.has(Field::Loads) {
+            if fate != Fate::Pending && positions && !state.uncertain && cx.has(Field::Loads) {
                 let (requirement, what) = match fate {
                     Fate::Claimed => ("INBOX-05", "claimed"),
                     _ => ("INBOX-07", "discarded"),
@@ -570,6 +581,7 @@ impl MessageFate {
         state.list = list;
         state.fate = Fate::Pending;
         state.restored = true;
+        state.uncertain = false;
         state.restored_at = Some(cx.at);
         if state.inserted < cx.at && known {
             // The insertion keeps its place in the history.
@@ -589,6 +601,7 @@ impl MessageFate {
         for message in &inbox.all {
             let Some(state) = self.messages.get(*message) else { continue };
             if state.fate == Fate::Pending
+                && !state.uncertain
                 && state.inserted_seq.is_some()
                 && !inbox.next_turn.contains(message)
                 && !inbox.next_step.contains(message)

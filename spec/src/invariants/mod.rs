@@ -102,6 +102,11 @@ impl Cx<'_> {
         self.fields.has(field)
     }
 
+    /// Whether a fault falls into the time from `since` on, or may.
+    fn strikes(&self, fault: Option<usize>, since: usize) -> bool {
+        fault.is_some_and(|fault| fault > since || self.limits.tampered)
+    }
+
     /// Whether two events belong to one uninterrupted span, where the producer tells spans apart.
     fn same_span(&self, span: u32) -> bool {
         self.event.span != 0 && self.event.span == span
@@ -212,7 +217,8 @@ impl Checker {
         self
     }
 
-    /// The same checker for histories whose driver cuts stored files itself: a `torn-tail` or `lost-tail` fault then excuses the loss of records
+    /// The same checker for histories whose driver arms faults and cuts stored files itself. Its `fault` facts may stand where a fault was armed, so they excuse what
+    /// comes at any time later; and a `torn-tail` or `lost-tail` fault then excuses the loss of records
     /// that were acknowledged. Without it these faults are what a crash did to *unsynced* bytes, and excuse nothing.
     #[must_use]
     pub fn tampered(mut self) -> Self {

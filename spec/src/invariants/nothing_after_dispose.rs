@@ -7,7 +7,7 @@
 //! * When a drain has resolved nothing below its root is resident, and nothing enters there as long as that root lives (DRAIN-12, DRAIN-03).
 //! * A process that crashed or stopped does nothing more.
 //!
-//! Needs `registry` and `activations`; what each rule watches needs its own field. What an insertion is judged by is the moment of its log record, where the
+//! Needs `registry` and `activations`; what each rule watches needs its own field. An insertion or a turn is judged by the moment of its log record, where the
 //! host shows one: observers run between the two. It cannot see below the second and later roots of one drain unless the host shows scopes.
 
 use super::table::{Reset, Table};
@@ -23,12 +23,11 @@ pub(super) const ABOUT: Invariant = Invariant {
     fields: &[Field::Registry, Field::Activations],
 };
 
-/// The last inbox record of a session.
+/// The last inbox record and the last beginning of a turn in the log of a session.
 #[derive(Debug, Default)]
 struct Spliced {
     at: Option<(u32, usize)>,
-    /// When the record of its last turn was appended.
-    turn: Option<usize>,
+    turn: Option<(u32, usize)>,
 }
 
 impl Reset for Spliced {}
@@ -47,29 +46,39 @@ impl Check for NothingAfterDispose {
         match cx.event.fact {
             Fact::Appended { session, record, .. } => match record {
                 RecordKind::InboxSpliced => self.spliced.entry(session).at = Some((cx.event.span, cx.at)),
-                RecordKind::TurnStart | RecordKind::StepStart | RecordKind::UserMessage | RecordKind::ToolCall => {
-                    if record == RecordKind::TurnStart {
-                        self.spliced.entry(session).turn = Some(cx.at);
-                    }
-                    if let Some(since) = disposal(cx, session) {
+                RecordKind::TurnStart => {
+                    self.spliced.entry(session).turn = Some((cx.event.span, cx.at));
+                    works(cx, session, cx.at, "a turn was opened");
+                }
+                RecordKind::StepStart | RecordKind::UserMessage | RecordKind::ToolCall => {
+                    // The driver ends the span in which an observer began the end.
+                    let span =
+                        cx.world.agent_of(session).and_then(|agent| cx.world.agents.get(agent)).map(|agent| agent.disposal_span);
+                    if let Some(since) = disposal(cx, session)
+                        && !span.is_some_and(|span| cx.same_span(span))
+                    {
                         let text = format!("a {record:?} record of {} was appended after its disposal opened", cx.name(session));
                         cx.broken("DRAIN-11", Some(session), Some(since), text);
                     }
                 }
                 _ => {}
             },
-            // The record says when it started: an observer of the record may have begun the end before anybody is told of the turn.
             Fact::TurnStarted { session, .. } => {
-                let recorded = self.spliced.entry(session).turn;
-                works(cx, session, recorded, "a turn started");
+                let decided = match self.spliced.get(session).and_then(|spliced| spliced.turn) {
+                    Some((span, at)) if cx.same_span(span) => at,
+                    _ => cx.at,
+                };
+                works(cx, session, decided, "a turn started");
             }
-            Fact::ModelAsked { session, .. } => works(cx, session, None, "the model was asked"),
+            Fact::ModelAsked { session, .. } => works(cx, session, cx.at, "the model was asked"),
             Fact::TurnEnded { session, .. } | Fact::Claimed { session, .. } | Fact::Discarded { session, .. } => {
                 gone(cx, session);
             }
             Fact::Inserted { session, waking, source, .. } => {
                 let gone = gone(cx, session);
-                if waking && !gone {
+                // An edit opens the next occurrence of what was accepted before.
+                let edit = cx.event.op.and_then(|op| cx.world.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::QueueEdit));
+                if waking && !gone && !edit {
                     self.wakes(cx, session, source);
                 }
             }
@@ -117,15 +126,15 @@ fn gone(cx: &mut Cx<'_>, session: Sym) -> bool {
     true
 }
 
-fn works(cx: &mut Cx<'_>, session: Sym, recorded: Option<usize>, what: &str) {
+/// Work of `session` that was decided at `decided`.
+fn works(cx: &mut Cx<'_>, session: Sym, decided: usize, what: &str) {
     if gone(cx, session) {
         return;
     }
     let closing = cx.world.epoch_of(session).and_then(|epoch| epoch.closing).map(|(_, at)| at);
     let closing = closing
         .filter(|at| cx.world.sessions.get(session).is_some_and(|state| state.prompted.is_none_or(|prompted| prompted < *at)));
-    let since = disposal(cx, session).or(closing).filter(|since| recorded.is_none_or(|at| at > *since));
-    if let Some(since) = since {
+    if let Some(since) = disposal(cx, session).or(closing).filter(|since| *since < decided) {
         let text = format!("{what} on {} after its end began", cx.name(session));
         cx.broken("DRAIN-11", Some(session), Some(since), text);
     }

@@ -161,7 +161,7 @@ impl Notices {
         let Some(object) = cx.world.agents.get(heir).filter(|heir| heir.current) else { return };
         let Some(parent) = object.session else { return };
         let fault = cx.world.sessions.get(parent).and_then(|state| state.fault).max(cx.world.general_fault);
-        let refuses = object.disposal.is_some() || fault.is_some_and(|fault| fault > left);
+        let refuses = object.disposal.is_some() || cx.strikes(fault, left);
         if !refuses {
             let (requirement, what) = match last {
                 true => ("NOTICE-03", "ended"),

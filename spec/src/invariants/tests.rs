@@ -229,9 +229,12 @@ fn settlement_may_drop_an_injected_message_only_where_the_revision_says_so() {
 #[test]
 fn message_fate_over_a_crash() {
     // Log of c: 0 descriptor, 1 m1 in, 2 turn start, 3 m1 claimed, 4 turn end, 5 m2 in, [6 turn start, 7 m2 claimed].
-    let crashed = |claimed: bool, seen: bool| {
+    let crashed = |claimed: bool, seen: bool, acknowledged: bool| {
         let mut story = family(R20260901);
         story.insert(None, "c", "m2", USER);
+        if acknowledged {
+            story.durable("c");
+        }
         if claimed {
             story.turn("c", 2, "m2");
         }
@@ -249,17 +252,22 @@ fn message_fate_over_a_crash() {
         story.op("send", Fact::ActivationOpened { session: "c", epoch: "e2", agent: "c2" });
         story.op("send", Fact::StartEdge { session: "c", run: "e2" });
     };
-    let mut found = crashed(true, false);
+    let mut found = crashed(true, false, true);
     found.load("send", "c", 6).op("send", restored("m2"));
     enter(&mut found);
     found.lawful();
-    let mut lost = crashed(true, false);
+    // Whether it was there is not sure: what was not acknowledged may have been overwritten by a recovery.
+    let mut unsure = crashed(true, false, false);
+    unsure.load("send", "c", 6);
+    enter(&mut unsure);
+    unsure.insert(Some("send"), "c", "m3", USER).lawful();
+    let mut lost = crashed(true, false, true);
     lost.load("send", "c", 6);
     enter(&mut lost);
     lost.insert(Some("send"), "c", "m3", USER).breaks("message-fate", "INBOX-05");
-    let mut back = crashed(true, false);
+    let mut back = crashed(true, true, true);
     back.load("send", "c", 8).op("send", restored("m2")).breaks("message-fate", "INBOX-05");
-    let mut never = crashed(false, false);
+    let mut never = crashed(false, false, false);
     never.load("send", "c", 5);
     enter(&mut never);
     never.insert(Some("send"), "c", "m3", USER).lawful();
@@ -267,7 +275,7 @@ fn message_fate_over_a_crash() {
     let mut again = family(R20260901);
     again.insert(None, "c", "m2", USER).durable("c").turn("c", 2, "m2").fact(Fact::ModelShown { session: "c", message: "m2" });
     again.breaks("message-fate", "INBOX-06");
-    let mut again = crashed(true, true);
+    let mut again = crashed(true, true, true);
     again.load("send", "c", 6).op("send", restored("m2"));
     enter(&mut again);
     again.turn("c", 2, "m2").durable("c").fact(Fact::ModelShown { session: "c", message: "m2" });
@@ -276,7 +284,7 @@ fn message_fate_over_a_crash() {
 
 #[test]
 fn log_append_only() {
-    let record = RecordKind::TurnStart;
+    let record = RecordKind::EndSeed;
     family(R20260901).fact(Fact::Appended { session: "c", seq: 9, record }).breaks("log-append-only", "LOG-01");
     family(R20260901).fact(Fact::Appended { session: "c", seq: 2, record }).breaks("log-append-only", "LOG-01");
     Story::new(R20260901).fact(Fact::Appended { session: "c", seq: 1, record }).breaks("log-append-only", "LOG-01");
@@ -332,6 +340,12 @@ fn listings() {
     list(&mut both(R20260901), "list", &[("d", 5), ("c", 5)]).breaks("listing-order", "LIST-07");
     list(&mut both(R20260806), "list", &[("c", 5), ("c", 5), ("d", 5)]).breaks("listing-order", "LIST-01");
     list(&mut both(R20260901), "list", &[("c", 5)]).breaks("listing-isolation", "LIST-01");
+    // A row that the crash lost was never there, if its child was not durable either.
+    let mut lost = Story::new(R20260901);
+    lost.root("create", P.0, P.1).append("p", RecordKind::EndSeed);
+    lost.start("start", P, C, "m1").crash().load("re", "p", 1).fact(Fact::SessionEntered { session: "p" });
+    lost.append("p", RecordKind::EndSeed);
+    list(lost.durable("p"), "list", &[]).lawful();
     let mut changed = both(R20260806);
     list(&mut changed, "list", &[("c", 5), ("d", 6)]);
     list(&mut changed, "again", &[("d", 4), ("c", 5)]).breaks("listing-order", "LIST-05");
@@ -425,6 +439,12 @@ fn notices() {
     let mut orphan = family(R20260901);
     orphan.fact(Fact::AgentLeft { session: "p", agent: P.1 }).fact(Fact::SessionLeft { session: "p" });
     orphan.leave(C, CloseCause::Settled).fact(end).lawful();
+    let mut failing = family(R20260901);
+    failing
+        .leave(C, CloseCause::Settled)
+        .fact(Fact::Fault { session: Some("p"), fault: StorageFault::Append })
+        .fact(end)
+        .lawful();
     let mut late = family(R20260901);
     late.fact(Fact::Owned { owner: "p", child: "c" })
         .leave(C, CloseCause::Settled)
@@ -500,6 +520,13 @@ fn nothing_after_dispose() {
     let mut appended = disposed();
     appended.append("c", RecordKind::StepStart);
     appended.breaks("nothing-after-dispose", "DRAIN-11");
+    // An observer of the turn's own record begins the end: the turn was decided before.
+    let mut inside = family(R20260901);
+    inside.append("c", RecordKind::TurnStart);
+    inside
+        .fact(Fact::DisposalOpened { session: "c", agent: "agent-c" })
+        .fact(Fact::TurnStarted { session: "c", turn: 2 })
+        .lawful();
     disposed().insert(None, "c", "m2", USER).breaks("nothing-after-dispose", "DRAIN-11");
     let mut left = family(R20260901);
     left.settle(C, "p", "n1", None).later().fact(Fact::TurnStarted { session: "c", turn: 2 });

@@ -68,6 +68,8 @@ pub(super) struct Agent {
     /// When it became that.
     pub(super) entered: usize,
     pub(super) disposal: Option<usize>,
+    /// Span in which its disposal opened.
+    pub(super) disposal_span: u32,
     pub(super) left: Option<usize>,
     /// Whether admission below it is closed, and since when.
     pub(super) scope: Option<usize>,
@@ -149,6 +151,7 @@ pub(super) enum Life {
 pub(super) struct Process {
     pub(super) life: Life,
     pub(super) incarnation: u16,
+    pub(super) started: usize,
     /// When a drain of everything was asked for.
     pub(super) unloading: Option<usize>,
     /// When it resolved.
@@ -168,6 +171,8 @@ pub(super) struct World {
     pub(super) faults_stopped: bool,
     /// Last fault of any kind.
     pub(super) fault: Option<usize>,
+    /// Last fault that makes a call fail, whatever it names.
+    pub(super) failing: Option<usize>,
     /// Last fault that names no session.
     pub(super) general_fault: Option<usize>,
     /// Open Activations by session, in order of opening.
@@ -184,6 +189,7 @@ impl World {
         self.open.clear();
         self.faults_stopped = false;
         self.fault = None;
+        self.failing = None;
         self.general_fault = None;
     }
 
@@ -308,7 +314,7 @@ impl World {
                 if self.process(event.process).life == Life::Up {
                     self.end_process(event.process, at);
                 }
-                *self.process_mut(event.process) = Process { incarnation: event.incarnation, ..Process::default() };
+                *self.process_mut(event.process) = Process { incarnation: event.incarnation, started: at, ..Process::default() };
             }
             Fact::ProcessCrashed => {
                 self.end_process(event.process, at);
@@ -416,7 +422,11 @@ impl World {
                 object.drained = None;
             }
             Fact::DisposalOpened { agent, .. } => {
-                self.agents.entry(agent).disposal.get_or_insert(at);
+                let object = self.agents.entry(agent);
+                if object.disposal.is_none() {
+                    object.disposal = Some(at);
+                    object.disposal_span = event.span;
+                }
             }
             Fact::ActivationOpened { session, epoch, agent } => {
                 self.live(session, at, event.process).epoch = Some(Epoch { id: epoch, agent, opened: at, closing: None });
@@ -472,6 +482,12 @@ impl World {
             Fact::ScopeOpened { root } => self.agents.entry(root).scope = None,
             Fact::Fault { session, fault } => {
                 self.fault = Some(at);
+                if !matches!(
+                    fault,
+                    StorageFault::Damage | StorageFault::Removed | StorageFault::TornTail | StorageFault::LostTail
+                ) {
+                    self.failing = Some(at);
+                }
                 match session {
                     None => self.general_fault = Some(at),
                     Some(session) => {
