@@ -179,6 +179,11 @@ impl NothingAfterDispose {
             let text = format!("{} entered after everything was unloaded", cx.name(session));
             return cx.broken("DRAIN-12", Some(session), Some(since), text);
         }
+        // A start of an object that was replaced is outside every scope of the new one; it fails for lack of authority.
+        let stale = cx.event.actor.is_some_and(|actor| cx.world.session_of(actor) == Some(parent) && !cx.world.is_current(actor));
+        if stale {
+            return;
+        }
         for root in &self.drained {
             let Some(object) = cx.world.agents.get(*root).filter(|object| object.current) else { continue };
             let Some(top) = object.session else { continue };
@@ -214,7 +219,11 @@ impl NothingAfterDispose {
             // What was recorded under an earlier object of the root may be refused to this one: no authority is widened.
             let entered = object.entered;
             let recent = |session: Sym| cx.world.epoch_of(session).is_some_and(|epoch| epoch.opened > entered);
-            let own = |session: Sym| cx.world.lineage(session).take_while(|at| *at != top).all(recent);
+            let under = |session: Sym| cx.world.epoch_of(session).and_then(|epoch| epoch.under).is_none_or(|under| under == root);
+            let own = |session: Sym| {
+                let below = || cx.world.lineage(session).take_while(|at| *at != top);
+                below().all(recent) && below().last().is_none_or(under)
+            };
             let left = cx.world.open.iter().copied().find(|session| cx.world.is_above(top, *session) && own(*session));
             if let Some(session) = left {
                 let since = cx.world.epoch_of(session).map(|epoch| epoch.opened);

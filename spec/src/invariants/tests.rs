@@ -540,6 +540,13 @@ fn nothing_after_dispose() {
     let mut after = Story::new(R20260901);
     after.root("create", P.0, P.1).invoke("drain", P.1, Verb::DrainDescendants, None).op("drain", done);
     after.invoke("start", P.1, Verb::Start, Some("c")).enter("start", "p", C).breaks("nothing-after-dispose", "DRAIN-03");
+    // A start of an object that was replaced meanwhile is nothing that the new object's drain could wait for.
+    let mut stale = Story::new(R20260901);
+    stale.root("create", P.0, P.1).invoke("start", P.1, Verb::Start, Some("c"));
+    stale.later().fact(Fact::AgentLeft { session: "p", agent: P.1 }).fact(Fact::SessionLeft { session: "p" });
+    stale.root("again", "p", "agent-p2").invoke("drain", "agent-p2", Verb::DrainDescendants, None).op("drain", done);
+    stale.later().by(Some("start"), Some(P.1), Fact::AgentEntered { session: "c", agent: "agent-c", parent: Some("p") });
+    stale.lawful();
     family(R20260901)
         .fact(Fact::ProcessStopped)
         .fact(Fact::TurnStarted { session: "p", turn: 1 })

@@ -12,6 +12,8 @@ pub(super) struct Epoch {
     pub(super) id: Sym,
     pub(super) agent: Sym,
     pub(super) opened: usize,
+    /// The agent object that had it materialised, where the producer says so.
+    pub(super) under: Option<Sym>,
     pub(super) closing: Option<(CloseCause, usize)>,
 }
 
@@ -429,7 +431,8 @@ impl World {
                 }
             }
             Fact::ActivationOpened { session, epoch, agent } => {
-                self.live(session, at, event.process).epoch = Some(Epoch { id: epoch, agent, opened: at, closing: None });
+                self.live(session, at, event.process).epoch =
+                    Some(Epoch { id: epoch, agent, opened: at, under: event.actor, closing: None });
                 if !self.open.contains(&session) {
                     self.open.push(session);
                 }
