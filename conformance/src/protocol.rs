@@ -39,7 +39,7 @@ pub enum FromSuite {
         /// Its id.
         id: u64,
         /// What is asked.
-        request: Request,
+        request: Box<Request>,
     },
     /// A notification.
     Note(SuiteNote),
@@ -165,7 +165,7 @@ mod tests {
     fn a_request_comes_back_as_it_was_sent() {
         for request in [Request::CaseEnd(Empty {}), Request::Quiesce(Quiesce { budget_ms: 5 })] {
             let line = request_line(7, &request);
-            assert_eq!(from_suite(&line), Ok(FromSuite::Request { id: 7, request }));
+            assert_eq!(from_suite(&line), Ok(FromSuite::Request { id: 7, request: Box::new(request) }));
         }
         let note = SuiteNote::Cancel(Cancel { op: "a".into() });
         assert_eq!(from_suite(&suite_note_line(&note)), Ok(FromSuite::Note(note)));

@@ -190,7 +190,7 @@ impl Server {
                     }
                     continue;
                 }
-                Ok(FromSuite::Request { id, request }) => (Some(id), self.answer(request).await),
+                Ok(FromSuite::Request { id, request }) => (Some(id), self.answer(*request).await),
                 Err(bad) => (bad.id, Err(bad.error)),
             };
             if panics::seen().is_some() {
