@@ -22,6 +22,8 @@ pub struct Rule {
     pub capabilities: Vec<String>,
     /// Whether codes of refusals count (profile `exact-codes`).
     pub exact_codes: bool,
+    /// Whether the invariants of the contract judge too. In calibration they do not: a host that breaks the contract may well keep its capabilities.
+    pub contract: bool,
     /// Whether the host is another one than the reference: alternatives that the contract names are then lawful in the invariants too.
     pub foreign: bool,
 }
@@ -78,8 +80,10 @@ pub fn judge(scenario: &Scenario, played: &Played, rule: &Rule) -> Judgement {
         };
         findings.push(Finding { requirement: first.clone(), strength: scenario.strength, invariant: None, line: 0, message });
     }
-    findings.extend(judge.effects_of_refused());
-    findings.extend(invariants(scenario, played, rule));
+    if rule.contract {
+        findings.extend(judge.effects_of_refused());
+        findings.extend(invariants(scenario, played, rule));
+    }
     for finding in &mut findings {
         finding.message = played.names.readable(&finding.message);
     }
@@ -166,6 +170,7 @@ impl Judge<'_> {
             Check::Shown { session, messages } => self.shown(session, messages),
             Check::Listing { op, rows, any_order, one_time } => self.listing(op, rows, *any_order, *one_time),
             Check::OneSpan(patterns) => self.one_span(patterns),
+            Check::OtherActors(ops) => self.other_actors(ops),
             Check::SameRows(ops) => self.same_rows(ops),
             Check::File { session, is, since } => self.file(session, *is, since.as_deref()),
             Check::OneOf(alternatives) => {
@@ -356,6 +361,22 @@ impl Judge<'_> {
             Some(Outcome::Ok { .. }) => Err(format!("the listing `{op}` came without rows")),
             other => Err(format!("the listing `{op}` should have succeeded, and {}", ended(other))),
         }
+    }
+
+    fn other_actors(&self, ops: &[String]) -> Held {
+        let mut seen: Vec<(&String, &String)> = Vec::new();
+        for op in ops {
+            let is_its_beginning =
+                |event: &&Event<String>| event.op.as_ref() == Some(op) && matches!(event.fact, Fact::Invoked { .. });
+            let Some(actor) = self.events().iter().find(is_its_beginning).and_then(|event| event.actor.as_ref()) else {
+                return Err(format!("the host should say which agent object acts in `{op}`, and does not"));
+            };
+            if let Some((other, _)) = seen.iter().find(|(_, known)| *known == actor) {
+                return Err(format!("`{other}` and `{op}` should be acted by two agent objects, and are by one ({actor})"));
+            }
+            seen.push((op, actor));
+        }
+        Ok(())
     }
 
     fn one_span(&self, patterns: &[Pattern]) -> Held {

@@ -173,6 +173,7 @@ pub fn evaluate(
         revision: bench.handshake.revision,
         capabilities: kept.iter().cloned().collect(),
         exact_codes: options.exact_codes,
+        contract: true,
         foreign: options.foreign,
     };
     let mut cases = Vec::new();
@@ -242,6 +243,7 @@ pub fn certify_alone(host: &mut dyn Host, scenario: &Scenario, options: &Options
         revision: handshake.revision,
         capabilities: handshake.capabilities.clone(),
         exact_codes: options.exact_codes,
+        contract: true,
         foreign: options.foreign,
     };
     let mut bench = Bench { link, handshake, running: true, options, stores: stores.path(), number: 0 };
@@ -270,6 +272,7 @@ impl Bench<'_, '_> {
             // Claims are what is in question here, so no invariant that rests on one may judge.
             capabilities: Vec::new(),
             exact_codes: false,
+            contract: false,
             foreign: true,
         };
         let (mut reports, mut kept) = (Vec::new(), BTreeSet::new());

@@ -1,10 +1,11 @@
 //! The suite must be able to fail: every scenario passes on the sound reference host, and every planted bug that it names makes it fail for what it cites.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use hostproof_conformance::reference::{ServeConfig, in_process};
 use hostproof_conformance::scenario::{Scenario, library};
-use hostproof_conformance::suite::{Options, certify_alone};
+use hostproof_conformance::suite::{Options, certify_alone, evaluate};
 use hostproof_conformance::verdict::Verdict;
 use hostproof_spec::bugs::{BUGS, Bug, BugSet, Plan};
 use hostproof_spec::revision::Revision;
@@ -66,4 +67,41 @@ fn every_named_bug_fails_its_scenario_for_the_stated_reason() {
         }
     }
     assert!(survived.is_empty(), "{}", survived.join("\n"));
+}
+
+#[test]
+fn a_planted_bug_breaks_the_contract_and_no_capability() {
+    let mut broken = Vec::new();
+    for plan in BUGS.iter().filter(|plan| plan.scenario) {
+        let options = Options { revision: Some(Revision::R20260806), foreign: false, ..Options::default() };
+        let mut host = in_process(ServeConfig { bugs: BugSet::NONE.with(plan.bug), ..ServeConfig::default() });
+        let evaluation = evaluate(&mut host, &[], &options, &mut |_| {}).expect("the reference starts");
+        for case in evaluation.calibration.iter().filter(|case| !case.verdict.is_pass()) {
+            broken.push(format!("{}: {} {}", plan.id, case.id, case.verdict.detail()));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn every_bug_that_a_scenario_can_see_is_named_by_one() {
+    let scenarios = library().expect("sound");
+    let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for scenario in &scenarios {
+        for bug in &scenario.bugs {
+            named.entry(bug.as_str()).or_default().push(&scenario.id);
+        }
+    }
+    let missing: Vec<String> = BUGS
+        .iter()
+        .filter(|plan| plan.scenario && !named.contains_key(plan.id))
+        .map(|plan| format!("{} ({})", plan.id, plan.title))
+        .collect();
+    assert!(missing.is_empty(), "no scenario names: {}", missing.join(", "));
+}
+
+#[test]
+fn at_least_thirty_scenarios_are_failed_by_a_planted_bug() {
+    let failing = library().expect("sound").iter().filter(|scenario| !scenario.bugs.is_empty()).count();
+    assert!(failing >= 30, "only {failing} scenarios name a planted bug");
 }

@@ -445,6 +445,7 @@ impl Lint {
                 self.used(line, column, "listing", op, |bound| &bound.lists);
                 rows.iter().for_each(|row| self.used(line, column, "session", &row.session, |bound| &bound.sessions));
             }
+            Check::OtherActors(ops) => ops.iter().for_each(|op| self.used(line, column, "operation", op, |bound| &bound.ops)),
             Check::SameRows(ops) => {
                 if ops.len() < 2 {
                     self.say(line, column, "`same-rows` compares at least two listings");

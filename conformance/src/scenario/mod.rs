@@ -618,6 +618,8 @@ pub enum Check {
     },
     /// The first of each is in one uninterrupted span.
     OneSpan(Vec<Pattern>),
+    /// These operations were acted by different agent objects, as far as the host names them.
+    OtherActors(Vec<String>),
     /// Two listings say the same.
     SameRows(Vec<String>),
     /// The stored log of a session.

@@ -82,6 +82,7 @@ fn of_check(check: &Check, all: &mut BTreeSet<String>) {
         | Check::Pending(_)
         | Check::Any(_)
         | Check::Listing { .. }
+        | Check::OtherActors(_)
         | Check::SameRows(_) => {}
         Check::Never { fact, .. } | Check::Exactly { fact, .. } | Check::AtLeast { fact, .. } => of_pattern(fact, all),
         Check::Before(patterns) => patterns.iter().for_each(|pattern| of_pattern(pattern, all)),
