@@ -5,7 +5,8 @@
 //! * A load keeps every acknowledged record (DUR-01, DUR-05), unless the file was damaged or removed from outside: then `log-append-only` says what
 //!   may be missing.
 //! * A flush that succeeds covers what was appended before it was asked for, where the session has storage at all (DUR-02, DUR-08).
-//! * A log that nobody damaged is never called corrupt (DUR-04), in a listing or, once faults have stopped, by a refusal of a delivery to a known child.
+//! * A log that nobody damaged is never called corrupt (DUR-04): in a listing, by the code of a refusal, or, once faults have stopped, by refusing a delivery to a known
+//!   child as absent.
 //!
 //! Needs `durable` and `log`; loads need `loads`. It cannot see what a host never acknowledges.
 
@@ -32,6 +33,9 @@ struct Log {
 }
 
 impl Reset for Log {}
+
+/// The code of a log that cannot be read as one.
+const CORRUPT: &str = "SESSION_QUERY_CORRUPT_SESSION";
 
 /// What a flush has to cover.
 #[derive(Debug, Default)]
@@ -122,6 +126,11 @@ impl Check for DurableIsDurable {
                 }
             }
             Fact::Listed { session, row: Row::Diagnostic { reason: Diagnosis::Corrupt }, .. } => self.called_corrupt(cx, session),
+            Fact::Refused { code: Some(code), .. } if &*cx.name(code) == CORRUPT => {
+                if let Some(target) = cx.event.op.and_then(|op| cx.world.ops.get(op)).and_then(|state| state.target) {
+                    self.called_corrupt(cx, target);
+                }
+            }
             Fact::Refused { class, .. } if cx.world.faults_stopped && class == crate::refusal::RefusalClass::Absent => {
                 let Some(state) = cx.event.op.and_then(|op| cx.world.ops.get(op)) else { return };
                 let (Some(Verb::Deliver), Some(target)) = (state.verb, state.target) else { return };

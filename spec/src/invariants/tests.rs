@@ -317,6 +317,10 @@ fn durable() {
     let done = Fact::Succeeded { child: None, message: None };
     family(R20260901).op("flush", flush).op("flush", done).breaks("durable", "DUR-02");
     family(R20260901).op("flush", flush).durable("c").op("flush", done).lawful();
+    let mut refused = family(R20260901);
+    refused.crash().op("re", Fact::Invoked { verb: Verb::ResumeSession, target: Some("c"), authority: Authority::Holder });
+    refused.op("re", Fact::Refused { class: RefusalClass::Failed, code: Some("SESSION_QUERY_CORRUPT_SESSION") });
+    refused.breaks("durable", "DUR-04");
     let corrupt = Fact::Listed {
         parent: "p",
         index: 0,
