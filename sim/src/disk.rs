@@ -10,10 +10,12 @@
 //! * **Names** (creations, removals, renames, directories) are durable once [`Disk::sync_dir`] of their directory returned. A crash keeps, per directory, a prefix
 //!   of the changes that were not synced, in their order; a file whose name is lost is lost whole. A rename is one change.
 //! * **A failed append** may have written any prefix of its bytes.
-//! * **A failed sync** may leave the bytes readable and yet drop them from what will ever be written: a later sync does *not* bring them back, and what is appended behind
-//!   them and synced leaves a hole of zero bytes in front of it after a crash. Only writing them again, from the last acknowledged offset, helps.
+//! * **A failed sync** may drop the bytes from what will ever be written: a later sync does *not* bring them back, and what is appended behind them and synced leaves
+//!   a hole of zero bytes in front of it. The length still counts them until somebody reads the file. Only writing them again, from the last acknowledged offset,
+//!   helps.
 //! * **A failed read or enumeration** returns an error and nothing else. An error never stands for absence.
-//! * Completed calls are never undone while the process lives, and damage of durable bytes does not happen by itself.
+//! * Completed calls are never undone while the process lives. **Damage** of durable bytes happens only between two processes: one complete record behind the header
+//!   no longer decodes (*must be detected*: named, and never cut away as if it were a torn tail).
 //!
 //! Not modelled in this slice: lying syncs, misdirected writes, bit rot, reordering between unsynced bytes of one file.
 
@@ -43,6 +45,8 @@ const READ_DIR: Site = Site::new(Class::Fault, "disk/read-dir");
 const NAME: Site = Site::new(Class::Fault, "disk/name");
 const CRASH_TAIL: Site = Site::new(Class::Fault, "crash/tail");
 const CRASH_CUT: Site = Site::new(Class::Fault, "crash/cut");
+const DAMAGE: Site = Site::new(Class::Fault, "between/damage");
+const DAMAGED_LINE: Site = Site::new(Class::Fault, "between/damaged-line");
 const CRASH_NAMES: Site = Site::new(Class::Fault, "crash/names");
 
 /// How often things go wrong, in thousandths of the calls.
@@ -158,6 +162,22 @@ impl File {
         self.durable.truncate(length);
     }
 
+    /// Forgets what only the cache knew: bytes that a failed sync dropped are gone, or zero where others follow.
+    fn evict(&mut self) {
+        if self.diverged {
+            let holes = self.kept.min(self.durable.len());
+            self.data[..holes].copy_from_slice(&self.durable[..holes]);
+            self.diverged = false;
+        }
+        for range in std::mem::take(&mut self.doomed).into_iter().rev() {
+            if range.end >= self.data.len() {
+                self.truncate(range.start);
+            } else {
+                self.data[range].fill(0);
+            }
+        }
+    }
+
     fn is_clean(&self) -> bool {
         self.kept == self.data.len() && self.durable.len() == self.data.len() && self.doomed.is_empty() && !self.diverged
     }
@@ -218,12 +238,6 @@ fn parent(path: &str) -> &str {
 
 fn io(path: &str, message: &str) -> DiskError {
     DiskError::Io { path: path.into(), message: message.into() }
-}
-
-/// Name of the session whose log a path is: the file name up to its first dot.
-fn stem(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.split('.').next().unwrap_or(name)
 }
 
 impl SimDisk {
@@ -351,6 +365,30 @@ impl SimDisk {
         effects
     }
 
+    /// Damages logs from outside, while no process runs: one record each, behind the header. Returns their paths.
+    pub(crate) fn damage(&self, world: &World, per_mille: u32) -> Vec<Rc<str>> {
+        let mut state = self.state.borrow_mut();
+        let State { names, files, .. } = &mut *state;
+        let mut damaged = Vec::new();
+        for (path, node) in names.iter() {
+            let Node::File(file) = node else { continue };
+            if session_of(world, path).is_none() || !world.chooser().one_in(DAMAGE, world.entity_of(path), per_mille) {
+                continue;
+            }
+            let file = &mut files[*file as usize];
+            let ends: Vec<usize> = (0..file.data.len()).filter(|at| file.data[*at] == b'\n').collect();
+            let lines = u32::try_from(ends.len()).expect("logs are small");
+            if lines < 2 {
+                continue;
+            }
+            let line = 1 + world.chooser().draw(DAMAGED_LINE, world.entity_of(path), lines - 1) as usize;
+            file.data[ends[line - 1] + 1] = b'#';
+            file.durable.clone_from(&file.data);
+            damaged.push(path.clone());
+        }
+        damaged
+    }
+
     fn call<T: 'static>(
         &self,
         path: &str,
@@ -404,9 +442,9 @@ fn fails(world: &World, site: Site, path: &str, per_mille: u32, fault: StorageFa
     hit
 }
 
-/// The session whose log `path` is, if the history has seen it.
+/// The session whose log `path` is, if the history has seen it: the innermost directory or file that is named after a session.
 pub(crate) fn session_of(world: &World, path: &str) -> Option<Sym> {
-    hostproof::env::Env::names(world).lookup(stem(path))
+    path.rsplit('/').find_map(|name| hostproof::env::Env::names(world).lookup(name.split('.').next().unwrap_or(name)))
 }
 
 impl Disk for SimDisk {
@@ -435,7 +473,9 @@ impl Disk for SimDisk {
                 return Err(io(path, "injected read failure"));
             }
             let file = state.file(path)?;
-            Ok(Rc::from(state.files[file as usize].data.as_slice()))
+            let file = &mut state.files[file as usize];
+            file.evict();
+            Ok(Rc::from(file.data.as_slice()))
         })
     }
 

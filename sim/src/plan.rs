@@ -18,6 +18,8 @@ pub enum FaultClass {
     Crash,
     /// Crashes keep parts of what was not synced, cut anywhere.
     Torn,
+    /// Between two processes, records of logs are damaged from outside.
+    Damage,
     /// Writes fail, possibly after a part.
     Write,
     /// Syncs fail.
@@ -42,9 +44,10 @@ pub enum FaultClass {
 
 impl FaultClass {
     /// Every class.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Crash,
         Self::Torn,
+        Self::Damage,
         Self::Write,
         Self::Sync,
         Self::Read,
@@ -63,6 +66,7 @@ impl FaultClass {
         match self {
             Self::Crash => "crash",
             Self::Torn => "torn",
+            Self::Damage => "damage",
             Self::Write => "write",
             Self::Sync => "sync",
             Self::Read => "read",
@@ -121,7 +125,7 @@ impl fmt::Display for FaultSet {
 /// No fault class has that name.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "no fault class is called `{0}`; known are all, none and crash, torn, write, sync, read, list, prepare, create, insert, cancel, observer, clock"
+    "no fault class is called `{0}`; known are all, none and crash, torn, damage, write, sync, read, list, prepare, create, insert, cancel, observer, clock"
 )]
 pub struct UnknownFault(pub String);
 
@@ -170,6 +174,8 @@ pub struct Plan {
     pub strategy: Strategy,
     /// The disk.
     pub disk: DiskRates,
+    /// Logs of which a record is damaged between two processes.
+    pub damage: u32,
     /// Failing preparations of a child.
     pub prepare: u32,
     /// Failing set-ups of a child.
@@ -225,6 +231,7 @@ impl Plan {
                 list: fault(FaultClass::List, &[50, 200]),
                 torn: on.has(FaultClass::Torn),
             },
+            damage: fault(FaultClass::Damage, &[150, 400]),
             prepare: fault(FaultClass::Prepare, &[50, 150]),
             create: fault(FaultClass::Create, &[50, 150]),
             insert: fault(FaultClass::Insert, &[20, 80]),

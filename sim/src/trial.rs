@@ -327,7 +327,8 @@ impl Watch {
                 StorageFault::Read => counts.fault(FaultClass::Read),
                 StorageFault::Enumerate => counts.fault(FaultClass::List),
                 StorageFault::TornTail => counts.fault(FaultClass::Torn),
-                StorageFault::Append | StorageFault::LostTail | StorageFault::Damage | StorageFault::Removed => {}
+                StorageFault::Damage => counts.fault(FaultClass::Damage),
+                StorageFault::Append | StorageFault::LostTail | StorageFault::Removed => {}
             },
             Fact::SessionEntered { session } => {
                 let mut sessions = self.sessions.borrow_mut();

@@ -499,8 +499,21 @@ impl World {
         self.dying.set(false);
     }
 
+    /// Damages logs between two processes, as often as the plan says.
+    fn damage(&self) {
+        let rate = self.plan.get().damage;
+        if rate == 0 {
+            return;
+        }
+        for path in self.disk.damage(self, rate) {
+            let session = session_of(self, &path);
+            let _ = self.emit(None, None, Fact::Fault { session, fault: StorageFault::Damage });
+        }
+    }
+
     /// The next incarnation of the process begins.
     pub fn restart(&self) {
+        self.damage();
         self.incarnation.set(self.incarnation.get() + 1);
         self.lc.set(0);
         self.open_span();

@@ -186,6 +186,14 @@ impl Persistence {
             // The bytes that were read may have been written and never synced: what the rebuilt agent acts on must not be lost under it.
             disk.sync(&path).await?;
         }
+        // The same is true of its name: an earlier process may have failed to make it durable.
+        let (directory, _) = place(&scan.header, &names.text(id));
+        disk.sync_dir(&directory).await?;
+        disk.sync_dir(project_of(&scan.header)).await?;
+        if !self.project_synced.get() {
+            disk.sync_dir("").await?;
+            self.project_synced.set(true);
+        }
         let repaired = cut || !closing.is_empty();
         let loaded = kept + len_u32(closing.len());
         self.ends.borrow_mut().insert(id, FileEnd { path, end });

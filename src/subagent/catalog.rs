@@ -119,6 +119,12 @@ impl Subagents {
         missing
     }
 
+    /// Whether the log of `parent` names `child`.
+    pub(super) fn has_row(&self, parent: &Agent, child: Sym) -> bool {
+        let session = parent.session();
+        own_rows(session.inherited(), session.records().iter()).iter().any(|row| row.child == child)
+    }
+
     /// Appends the rows that [`Self::missing_rows`] found to the log of the agent that was just rebuilt, as far as they are still missing.
     pub(crate) fn add_missing_rows(&self, op: Option<Sym>, agent: &Agent, missing: Vec<CatalogRow>) {
         for row in missing {

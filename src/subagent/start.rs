@@ -66,7 +66,7 @@ impl Subagents {
             Some(child) => child,
             None => self.env.names().intern(&self.env.fresh_id(IdKind::Session)),
         };
-        self.must_be_free(child)?;
+        self.must_be_free(parent, child)?;
         let depth = self.child_depth(parent, start.max_depth)?;
         let identity = descriptor::fresh(self.rules, &start.provider, &start.label);
         // An idle parent that is itself a child must not settle while its first child is being prepared.
@@ -83,7 +83,7 @@ impl Subagents {
         let guard = self.locks.enter(child).await;
         self.unless_aborted(&signal)?;
         self.admit(parent)?;
-        self.must_be_free(child)?;
+        self.must_be_free(parent, child)?;
 
         let barrier = self.begin_materializing(parent)?;
         let slot = self.take_slot(parent)?;
@@ -226,8 +226,11 @@ impl Subagents {
         SubagentError::plain(RefusalClass::Failed, format!("the inbox did not accept the message: {error}"))
     }
 
-    fn must_be_free(&self, child: Sym) -> Result<(), SubagentError> {
-        let taken = self.registry.get(child).is_some() || self.store.is_live(child) || self.activation(child).is_some();
+    /// A child whose log was lost is still named by the rows of its parent: its id is taken, or it would have two rows.
+    fn must_be_free(&self, parent: &Agent, child: Sym) -> Result<(), SubagentError> {
+        let listed = self.rules.catalog_rows && self.has_row(parent, child);
+        sometimes!(self.env, listed && !self.store.is_live(child), "subagent/reserved-id-has-a-row");
+        let taken = listed || self.registry.get(child).is_some() || self.store.is_live(child) || self.activation(child).is_some();
         sometimes!(self.env, taken, "subagent/reserved-id-live");
         if taken { Err(self.duplicate(child)) } else { Ok(()) }
     }

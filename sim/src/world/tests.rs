@@ -191,7 +191,7 @@ fn bytes_that_a_failed_sync_dropped_come_back_only_when_written_again() {
             // The wrong way: sync again, go on.
             write(&world, "logs/a", "three\n").unwrap();
             block(&world, async move { disk.sync("logs/a").await }).unwrap().unwrap();
-            assert_eq!(world.storage().content("logs/a").unwrap(), b"one\ntwo\nthree\n", "the bytes can still be read");
+            assert_eq!(world.storage().content("logs/a").unwrap(), b"one\ntwo\nthree\n", "the cache still has the bytes");
             world.crash(&[], || {});
             let left = world.storage().content("logs/a").unwrap();
             dropped += u32::from(left == b"one\n\0\0\0\0three\n");
