@@ -197,6 +197,8 @@ impl ListingIsolation {
                     let adopted = calm
                         && session.durable > 0
                         && session.removed.is_none()
+                        // Whose child a damaged log says it is, nobody can tell.
+                        && session.damaged.is_none()
                         && parent.loaded.is_some_and(|loaded| loaded > known && loaded < invoked)
                         && durable_parent.is_some_and(|parent| parent.live);
                     let parent_whole = durable_parent.is_none_or(|parent| parent.removed.is_none() && parent.damaged.is_none());
