@@ -1,0 +1,42 @@
+//! The published schemas of the simulator's forms are those of its types. `UPDATE_SCHEMAS=1` writes them.
+
+use hostproof_sim::campaign::{Audit, Hunt, Report, seed, tell};
+use hostproof_sim::config::Config;
+use hostproof_sim::recording::Recording;
+
+fn schemas() -> [(&'static str, schemars::Schema); 4] {
+    [
+        ("recording", schemars::schema_for!(Recording)),
+        ("report", schemars::schema_for!(Report)),
+        ("audit", schemars::schema_for!(Audit)),
+        ("hunt", schemars::schema_for!(Hunt)),
+    ]
+}
+
+#[test]
+fn the_schemas_on_disk_are_those_of_the_types() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    for (name, schema) in schemas() {
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = dir.join(format!("{name}.schema.json"));
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap_or_default(),
+            text,
+            "{} is stale: run with UPDATE_SCHEMAS=1",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_recording_fits_its_schema_and_a_damaged_one_does_not() {
+    let validator = jsonschema::validator_for(&serde_json::to_value(schemars::schema_for!(Recording)).unwrap()).unwrap();
+    let told = tell(&Config::default(), seed(0, 1)).unwrap();
+    let mut value = serde_json::to_value(&told.recording).unwrap();
+    assert!(validator.is_valid(&value), "{:?}", validator.iter_errors(&value).next().map(|error| error.to_string()));
+    value["trial"] = "hp2-x".into();
+    assert!(!validator.is_valid(&value));
+}
