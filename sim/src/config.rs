@@ -73,7 +73,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { ticks: 6_000, settle: 20_000, max_active: 4 }
+        Self { ticks: 6_000, settle: 20_000, max_active: 2 }
     }
 }
 
@@ -387,7 +387,7 @@ mod tests {
         let id = made_under.trial(7);
         assert_eq!(resolve(id, None, &[]).unwrap(), made_under);
         assert_eq!(resolve(id, Some(&made_under), &[]).unwrap(), made_under);
-        insta::assert_snapshot!(resolve(id, Some(&Config::default()), &[]).unwrap_err().to_string(), @"hp1-7cc1b7d6-0000000000000007 was made under another configuration: revision is 2026-09-01 here and 2026-08-06 there");
+        insta::assert_snapshot!(resolve(id, Some(&Config::default()), &[]).unwrap_err().to_string(), @"hp1-5d5590f5-0000000000000007 was made under another configuration: revision is 2026-09-01 here and 2026-08-06 there");
         let odd = Config { limits: Limits { ticks: 3, ..Limits::default() }, ..Config::default() };
         assert_eq!(resolve(odd.trial(1), None, &[]), Err(ResolveError::Unknown { id: odd.trial(1) }));
         assert_eq!(resolve(odd.trial(1), None, std::slice::from_ref(&odd)).unwrap(), odd);

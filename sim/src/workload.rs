@@ -152,6 +152,8 @@ struct Known {
     handle: String,
     parent: Option<usize>,
     depth: u32,
+    /// Whether the host chooses its id.
+    fresh: bool,
 }
 
 struct Generator<'a> {
@@ -222,7 +224,9 @@ impl Generator<'_> {
         // Mostly new children; sometimes an id that is taken.
         let taken = self.sessions.len() > 2 && self.chance(ARGUMENT, 2, 80);
         let (id, child) = if taken {
-            let id = self.any(3).id.clone();
+            // Never one that the host may hand out: fresh ids are promised to be nobody else's.
+            let known: Vec<&String> = self.sessions.iter().filter(|session| !session.fresh).map(|session| &session.id).collect();
+            let id = known[self.pick(ARGUMENT, 3, known.len())].clone();
             (id.clone(), Some(id))
         } else if self.sessions.len() >= self.max_sessions {
             return None;
@@ -235,6 +239,7 @@ impl Generator<'_> {
             (uuid(FRESH, self.fresh), None)
         };
         let handle = format!("c{}", self.ops);
+        let reserved = child.clone();
         let operation = Operation::Start {
             parent: self.handle(parent, 5),
             provider: if self.chance(ARGUMENT, 7, 20) { "unknown".to_owned() } else { "spawn".to_owned() },
@@ -244,8 +249,8 @@ impl Generator<'_> {
             max_depth: if self.chance(ARGUMENT, 8, 40) { Some(1) } else { None },
         };
         if !taken {
-            let depth = self.sessions[parent].depth + 1;
-            self.sessions.push(Known { id, handle: handle.clone(), parent: Some(parent), depth });
+            let (depth, fresh) = (self.sessions[parent].depth + 1, reserved.is_none());
+            self.sessions.push(Known { id, handle: handle.clone(), parent: Some(parent), depth, fresh });
         }
         Some((operation, Some(handle)))
     }
@@ -584,7 +589,7 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
     };
     for root in 0..roots {
         let id = uuid(ROOTS, u32::try_from(root).expect("few roots") + 1);
-        generator.sessions.push(Known { id, handle: format!("r{root}"), parent: None, depth: 0 });
+        generator.sessions.push(Known { id, handle: format!("r{root}"), parent: None, depth: 0, fresh: false });
     }
     let crashes = on.has(FaultClass::Crash);
     let restarts = match (crashes, shape(3, 8)) {

@@ -1,5 +1,7 @@
 //! A trial is the same in another process, with another environment, after other trials: nothing of the real world leaks into it.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, outside of any trial")]
+
 use std::process::Command;
 
 use hostproof_sim::campaign::{audit, hash_lines, seed};

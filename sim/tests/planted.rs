@@ -1,5 +1,7 @@
 //! Every planted bug is found by the default mix within 20,000 trials, and its trial comes back exactly: from its recording and from its id.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, outside of any trial")]
+
 use hostproof_sim::campaign::{hunt_all, replay, tell};
 use hostproof_sim::config::resolve;
 use hostproof_sim::recording::Recording;

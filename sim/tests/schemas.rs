@@ -1,5 +1,7 @@
 //! The published schemas of the simulator's forms are those of its types. `UPDATE_SCHEMAS=1` writes them.
 
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, outside of any trial")]
+
 use hostproof_sim::campaign::{Audit, Hunt, Report, seed, tell};
 use hostproof_sim::config::Config;
 use hostproof_sim::recording::Recording;
