@@ -9,7 +9,7 @@ use hostproof_spec::names::Sym;
 use hostproof_spec::revision::Rules;
 use hostproof_spec::sometimes;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::env::{Disk, DiskError, Env};
 use crate::persistence::jsonl::{FORMAT_V0, FORMAT_V4, encode_record};
@@ -36,6 +36,8 @@ pub struct Persistence {
     rules: &'static Rules,
     /// Logs that this process loaded or wrote: a writer that goes on with one starts at exactly that end.
     ends: RefCell<FxHashMap<Sym, FileEnd>>,
+    /// Logs that this process began to change without an acknowledgement since: a failed sync may have dropped bytes that a read still shows.
+    doubtful: RefCell<FxHashSet<Sym>>,
     /// Whether the name of the project directory is durable in the root.
     project_synced: Cell<bool>,
 }
@@ -91,7 +93,7 @@ impl Persistence {
     /// The logs below the disk of `env`, under `rules`.
     #[must_use]
     pub fn new(env: Rc<dyn Env>, rules: &'static Rules) -> Rc<Self> {
-        Rc::new(Self { env, rules, ends: RefCell::default(), project_synced: Cell::new(false) })
+        Rc::new(Self { env, rules, ends: RefCell::default(), doubtful: RefCell::default(), project_synced: Cell::new(false) })
     }
 
     /// The headers of every stored session, sorted by the text of their ids.
@@ -151,49 +153,34 @@ impl Persistence {
     /// Reads a session to rebuild it. The caller owns the session id: nobody else may read or write this log meanwhile.
     ///
     /// Cuts the torn tail, then appends the closers of an interrupted turn; each step is synced before the next, so a crash in between leaves a log that the
-    /// next load repairs to the same end. When it returns, what it returns is durable. Emits `Repaired` if it changed bytes, then `LogLoaded`.
+    /// next load repairs to the same end. A log that this process changed without an acknowledgement is written again as a whole, beside and renamed, never only
+    /// synced: a failed sync may have dropped bytes that a read still shows. When it returns, what it returns is durable. Emits `Repaired` if it changed bytes, then `LogLoaded`.
     ///
     /// # Errors
     /// Every [`ReadError`]. A damaged or unknown log is never changed.
     pub async fn load(&self, op: Option<Sym>, id: Sym) -> Result<Stored, ReadError> {
         let (path, bytes, scan) = self.read(id).await?;
-        let disk = self.env.disk();
         let names = self.env.names();
         let kept = len_u32(scan.records.len());
-        let mut end = scan.end;
         let behind = bytes.len() as u64 - scan.end;
         // M29: what follows goes behind the torn line, and is lost with it.
         let cut = behind > 0 && !planted!(self.env, M29);
-        if cut {
-            sometimes!(self.env, true, "persistence/torn-tail-cut");
-            disk.truncate(&path, scan.end).await?;
-            disk.sync(&path).await?;
-        } else {
-            end += behind;
-        }
         let closing = closers(names, &scan.records);
-        if !closing.is_empty() {
-            sometimes!(self.env, true, "persistence/turn-closed-by-recovery");
-            let mut lines = Vec::new();
-            for record in &closing {
-                encode_record(names, scan.header.version, record, &mut lines);
-            }
-            let lines: Rc<[u8]> = lines.into();
-            disk.append(&path, lines.clone()).await?;
-            end += lines.len() as u64;
+        let mut lines = Vec::new();
+        for record in &closing {
+            encode_record(names, scan.header.version, record, &mut lines);
         }
-        if !closing.is_empty() || !cut {
-            // The bytes that were read may have been written and never synced: what the rebuilt agent acts on must not be lost under it.
-            disk.sync(&path).await?;
+        sometimes!(self.env, cut, "persistence/torn-tail-cut");
+        sometimes!(self.env, !closing.is_empty(), "persistence/turn-closed-by-recovery");
+        let end = if cut { scan.end } else { bytes.len() as u64 } + lines.len() as u64;
+        if self.begin_change(id) {
+            sometimes!(self.env, true, "persistence/doubtful-log-written-again");
+            let whole = [&bytes[..bytes.len() - if cut { behind as usize } else { 0 }], &lines].concat();
+            self.write_again(&path, whole.into()).await?;
+        } else {
+            self.mend(&path, cut.then_some(scan.end), lines.into()).await?;
         }
-        // The same is true of its name: an earlier process may have failed to make it durable.
-        let (directory, _) = place(&scan.header, &names.text(id));
-        disk.sync_dir(&directory).await?;
-        disk.sync_dir(project_of(&scan.header)).await?;
-        if !self.project_synced.get() {
-            disk.sync_dir("").await?;
-            self.project_synced.set(true);
-        }
+        self.end_change(id);
         let repaired = cut || !closing.is_empty();
         let loaded = kept + len_u32(closing.len());
         self.ends.borrow_mut().insert(id, FileEnd { path, end });
@@ -207,6 +194,49 @@ impl Persistence {
         let _ = self.env.emit(op, None, Fact::Durable { session: id, end: loaded });
         let _ = self.env.emit(op, None, Fact::LogLoaded { session: id, end: loaded });
         Ok(stored)
+    }
+
+    /// Cuts the torn tail, then appends the closers, each synced before the next step.
+    async fn mend(&self, path: &str, cut_to: Option<u64>, closers: Rc<[u8]>) -> Result<(), ReadError> {
+        let disk = self.env.disk();
+        if let Some(end) = cut_to {
+            disk.truncate(path, end).await?;
+            disk.sync(path).await?;
+        }
+        if !closers.is_empty() {
+            disk.append(path, closers.clone()).await?;
+        }
+        if !closers.is_empty() || cut_to.is_none() {
+            // The bytes that were read may have been written and never synced: what the rebuilt agent acts on must not be lost under it.
+            disk.sync(path).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts a whole log beside its place and moves it there: whatever became of the bytes that were there, these are durable then.
+    async fn write_again(&self, path: &str, whole: Rc<[u8]>) -> Result<(), ReadError> {
+        let disk = self.env.disk();
+        let beside = format!("{path}.tmp");
+        create_empty(&*disk, &*self.env, &beside).await?;
+        disk.append(&beside, whole).await?;
+        disk.sync(&beside).await?;
+        disk.rename(&beside, path).await?;
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        // The directory's own name may be as new as the file's.
+        let project = directory.rsplit_once('/').map_or("", |(project, _)| project);
+        disk.sync_dir(directory).await?;
+        disk.sync_dir(project).await?;
+        Ok(disk.sync_dir("").await?)
+    }
+
+    /// Notes that the log of `id` is about to change. `true` if an earlier change was never acknowledged.
+    pub(crate) fn begin_change(&self, id: Sym) -> bool {
+        !self.doubtful.borrow_mut().insert(id)
+    }
+
+    /// Notes that what is in the log of `id` is durable.
+    pub(crate) fn end_change(&self, id: Sym) {
+        self.doubtful.borrow_mut().remove(&id);
     }
 
     /// The writer of a live session, which holds `durable` acknowledged records in an existing file, or none in a file that is yet to be made.
@@ -318,6 +348,18 @@ pub(crate) fn len_u32(len: usize) -> u32 {
 /// An injected failure as the storage failure that it stands for.
 pub(crate) fn injected(path: &str) -> DiskError {
     DiskError::Io { path: Rc::from(path), message: Rc::from("injected failure") }
+}
+
+/// Creates an empty file in place of what an attempt or a process that did not get further may have left there.
+pub(crate) async fn create_empty(disk: &dyn Disk, env: &dyn Env, path: &str) -> Result<(), DiskError> {
+    match disk.create_new(path).await {
+        Err(DiskError::Exists { .. }) => {
+            sometimes!(env, true, "persistence/leftover-replaced");
+            disk.remove(path).await?;
+            disk.create_new(path).await
+        }
+        result => result,
+    }
 }
 
 async fn is_there(disk: &dyn Disk, path: &str) -> Result<bool, DiskError> {

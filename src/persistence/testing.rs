@@ -27,6 +27,8 @@ pub enum Failing {
 struct Node {
     bytes: Vec<u8>,
     durable: Vec<u8>,
+    /// What a failed sync dropped: reads still show it, and no later sync brings it back.
+    dropped: std::ops::Range<usize>,
 }
 
 #[derive(Default)]
@@ -52,7 +54,7 @@ impl MemDisk {
     pub fn put(&self, path: &str, bytes: &[u8]) {
         let mut tree = self.tree.borrow_mut();
         let node = tree.nodes.len();
-        tree.nodes.push(Node { bytes: bytes.to_vec(), durable: bytes.to_vec() });
+        tree.nodes.push(Node { bytes: bytes.to_vec(), durable: bytes.to_vec(), dropped: 0..0 });
         tree.names.insert(path.to_owned(), node);
         tree.durable_names.insert(path.to_owned(), node);
     }
@@ -83,6 +85,7 @@ impl MemDisk {
                 node.bytes = node.durable.clone();
             }
             node.durable = node.bytes.clone();
+            node.dropped = 0..0;
         }
         tree.names = tree.durable_names.clone();
         self.die_at.set(None);
@@ -179,7 +182,9 @@ impl Disk for Handle {
     fn truncate(&self, path: &str, len: u64) -> LocalFuture<Result<(), DiskError>> {
         self.0.call(path, move |tree, path, _| {
             let len = usize::try_from(len).expect("a test file is small");
-            tree.node(path)?.bytes.truncate(len);
+            let node = tree.node(path)?;
+            node.bytes.truncate(len);
+            node.dropped = node.dropped.start.min(len)..node.dropped.end.min(len);
             Ok(())
         })
     }
@@ -189,9 +194,10 @@ impl Disk for Handle {
             let node = tree.node(path)?;
             // A sync that fails half-way may drop what it was asked to keep.
             if failing == Some(Failing::Half) {
-                node.bytes = node.durable.clone();
+                node.dropped = node.durable.len().min(node.bytes.len())..node.bytes.len();
             } else {
                 node.durable = node.bytes.clone();
+                node.durable[node.dropped.clone()].fill(0);
             }
             Ok(())
         })

@@ -624,6 +624,35 @@ fn a_background_failure_waits_for_the_next_record_or_flush() {
 }
 
 #[test]
+fn what_a_load_returns_is_durable_though_a_sync_had_dropped_it() {
+    for at in 0..32 {
+        let disk = Rc::new(MemDisk::default());
+        let (env, persistence) = host(&disk, FORMAT_V4);
+        let acknowledged = watch_durability(&env, FORMAT_V4);
+        let (writer, records) = new_writer(&env, &persistence, FORMAT_V4);
+        writer.open();
+        disk.fail.set(Some((at, Failing::Half)));
+        for part in [0..2, 2..6] {
+            records[part].iter().for_each(|record| writer.enqueue(record.clone()));
+            let _ = env.wait(writer.flush());
+        }
+        let _ = env.wait(writer.close());
+        // The same process rebuilds the session; if the failure was still to come, it comes now, and the load is tried again.
+        let Some(loaded) = (0..2).find_map(|_| load(&env, &persistence).ok()) else {
+            assert_eq!(acknowledged.get(), 0, "failure at call {at}");
+            continue;
+        };
+        let loaded = encode_all(env.names(), &loaded.records);
+        env.kill();
+        disk.crash(0);
+        let (env, persistence) = host(&disk, FORMAT_V4);
+        let again = load(&env, &persistence).expect("what was loaded once is there");
+        let again = encode_all(env.names(), &again.records);
+        assert!(again == loaded, "failure at call {at}: nothing of it is lost");
+    }
+}
+
+#[test]
 fn a_crash_at_any_call_loses_only_a_suffix_that_was_not_acknowledged() {
     for at in 0..20 {
         for kept in [0, 1, 100, 5000] {

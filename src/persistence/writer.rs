@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use crate::env::select::select2;
 use crate::env::{Deadline, Disk, DiskError, Env, LocalFuture, TaskLabel};
 use crate::persistence::jsonl::{encode_header, encode_record};
-use crate::persistence::store::{FileEnd, Persistence, injected, place, project_of};
+use crate::persistence::store::{FileEnd, Persistence, create_empty, injected, place, project_of};
 use crate::planted;
 use crate::session::event::{Header, Record};
 
@@ -580,6 +580,7 @@ impl Inner {
         self.state.borrow_mut().file = File::Known { at: at.clone(), clean: false };
         let bytes = self.encode(batch, false);
         let end = at.end + bytes.len() as u64;
+        self.persistence.begin_change(self.header.id);
         disk.append(&at.path, bytes).await?;
         if planted!(self.env(), P01) {
             self.acknowledge(batch);
@@ -619,15 +620,7 @@ impl Inner {
             self.persistence.project_synced().set(true);
         }
         disk.sync_dir(project_of(&self.header)).await?;
-        match disk.create_new(&beside).await {
-            // Left by an attempt, or by a process, that did not get further.
-            Err(DiskError::Exists { .. }) => {
-                sometimes!(self.env(), true, "persistence/leftover-replaced");
-                disk.remove(&beside).await?;
-                disk.create_new(&beside).await?;
-            }
-            result => result?,
-        }
+        create_empty(disk, &**self.env(), &beside).await?;
         let bytes = self.encode(batch, true);
         let end = bytes.len() as u64;
         disk.append(&beside, bytes).await?;
@@ -636,6 +629,7 @@ impl Inner {
         }
         disk.sync(&beside).await?;
         self.state.borrow_mut().file = File::New { moved: true };
+        self.persistence.begin_change(self.header.id);
         disk.rename(&beside, &path).await?;
         disk.sync_dir(&directory).await?;
         self.written(FileEnd { path, end });
@@ -656,6 +650,7 @@ impl Inner {
 
     fn written(&self, at: FileEnd) {
         self.persistence.set_end(self.header.id, at.clone());
+        self.persistence.end_change(self.header.id);
         self.state.borrow_mut().file = File::Known { at, clean: true };
     }
 }
