@@ -182,6 +182,9 @@ pub struct CertifyArgs {
     /// Only scenarios whose id contains this.
     #[arg(long)]
     pub filter: Option<String>,
+    /// Run the scenarios of a directory instead of the suite's own, in files <area>/<name>.yaml.
+    #[arg(long, value_name = "DIR")]
+    pub scenarios: Option<PathBuf>,
     /// Codes of refusals count too, not only their class.
     #[arg(long)]
     pub exact_codes: bool,
@@ -225,7 +228,11 @@ pub enum SpecCommand {
 #[derive(Debug, Subcommand)]
 pub enum ConformanceCommand {
     /// List the scenarios.
-    List,
+    List {
+        /// Those of a directory instead, in files <area>/<name>.yaml.
+        #[arg(long, value_name = "DIR")]
+        scenarios: Option<PathBuf>,
+    },
     /// Show one scenario as a story.
     Show {
         /// Its id.

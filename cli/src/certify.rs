@@ -6,7 +6,7 @@ use hostproof_conformance::deviations::{self, Deviation};
 use hostproof_conformance::host::{Host, ProcessHost};
 use hostproof_conformance::reference::{self, ServeConfig};
 use hostproof_conformance::report;
-use hostproof_conformance::scenario::{self, Scenario};
+use hostproof_conformance::scenario::Scenario;
 use hostproof_conformance::suite::{Options, Unevaluated, evaluate};
 use hostproof_spec::bugs::BugSet;
 use hostproof_spec::envelope::Exit;
@@ -30,7 +30,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Problem> {
 /// # Errors
 /// Bad use, or a host about which nothing can be said.
 pub fn certify(args: &CertifyArgs, output: Output) -> Result<Report<report::Report>, Problem> {
-    let scenarios = scenario::library().map_err(|error| Problem::fault(format!("a scenario of the suite is broken: {error}")))?;
+    let scenarios = crate::conformance::scenarios(args.scenarios.as_deref())?;
     if let Some(filter) = &args.filter
         && !scenarios.iter().any(|scenario| scenario.id.contains(filter.as_str()))
     {

@@ -8,22 +8,47 @@ use hostproof_conformance::scenario::library;
 use hostproof_conformance::scenario::{self, Scenario};
 use hostproof_spec::envelope::Exit;
 use hostproof_spec::revision::Revision;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::ConformanceCommand;
-use crate::output::{Problem, Report};
+use crate::data::{Emitted, ScenarioList, ScenarioRow};
+use crate::output::{Problem, Report, json_value};
 
 /// Runs one of the `conformance` commands.
 ///
 /// # Errors
 /// An unknown id or a directory that is in use is bad use; a scenario that cannot be read is our own fault.
 pub fn run(command: &ConformanceCommand) -> Result<Report<Value>, Problem> {
-    let scenarios = library().map_err(|error| Problem::fault(format!("a scenario of the suite is broken: {error}")))?;
+    let dir = match command {
+        ConformanceCommand::List { scenarios } => scenarios.as_deref(),
+        _ => None,
+    };
+    let scenarios = scenarios(dir)?;
     match command {
-        ConformanceCommand::List => Ok(list(&scenarios)),
+        ConformanceCommand::List { .. } => list(&scenarios),
         ConformanceCommand::Show { id } => show(&scenarios, id),
         ConformanceCommand::Emit { out } => emit(&scenarios, out),
     }
+}
+
+/// The scenarios of a directory, or those of the suite.
+///
+/// # Errors
+/// A directory without a sound scenario is bad use; a broken scenario of the suite itself is our own fault.
+pub fn scenarios(dir: Option<&Path>) -> Result<Vec<Scenario>, Problem> {
+    let Some(dir) = dir else {
+        return library().map_err(|error| Problem::fault(format!("a scenario of the suite is broken: {error}")));
+    };
+    let found = scenario::load_dir(dir).map_err(|error| {
+        Problem::usage(error.to_string())
+            .help("`hostproof conformance emit` writes the schema, `hostproof conformance show` a model")
+    })?;
+    if found.is_empty() {
+        return Err(
+            Problem::usage(format!("{} holds no scenario", dir.display())).help("scenarios are files named <area>/<name>.yaml")
+        );
+    }
+    Ok(found)
 }
 
 fn revisions(scenario: &Scenario) -> Vec<&'static str> {
@@ -31,20 +56,24 @@ fn revisions(scenario: &Scenario) -> Vec<&'static str> {
     all.iter().map(|revision| revision.name()).collect()
 }
 
-fn list(scenarios: &[Scenario]) -> Report<Value> {
+fn list(scenarios: &[Scenario]) -> Result<Report<Value>, Problem> {
     let mut text = String::new();
     for scenario in scenarios {
         let _ = writeln!(text, "{:<44} {:<34} {}", scenario.id, revisions(scenario).join(" "), scenario.title);
     }
     let _ = writeln!(text, "{} scenarios", scenarios.len());
-    let rows: Vec<Value> = scenarios
+    let rows: Vec<ScenarioRow> = scenarios
         .iter()
-        .map(|scenario| {
-            json!({ "id": scenario.id, "title": scenario.title, "revisions": revisions(scenario),
-                "requirements": scenario.requirements, "bugs": scenario.bugs, "needs": scenario::needs(scenario) })
+        .map(|scenario| ScenarioRow {
+            id: scenario.id.clone(),
+            title: scenario.title.clone(),
+            revisions: revisions(scenario),
+            requirements: scenario.requirements.clone(),
+            bugs: scenario.bugs.clone(),
+            needs: scenario::needs(scenario),
         })
         .collect();
-    Report { exit: Exit::Ok, data: json!({ "scenarios": rows }), text }
+    Ok(Report { exit: Exit::Ok, data: json_value(&ScenarioList { scenarios: rows })?, text })
 }
 
 fn show(scenarios: &[Scenario], id: &str) -> Result<Report<Value>, Problem> {
@@ -81,7 +110,7 @@ fn emit(scenarios: &[Scenario], out: &Path) -> Result<Report<Value>, Problem> {
         write(out, &format!("schemas/{name}.json"), &schema, &mut written)?;
     }
     let text = format!("{} files below {}\n", written.len(), out.display());
-    Ok(Report { exit: Exit::Ok, data: json!({ "files": written }), text })
+    Ok(Report { exit: Exit::Ok, data: json_value(&Emitted { files: written })?, text })
 }
 
 fn json(scenario: &Scenario) -> Result<Value, Problem> {

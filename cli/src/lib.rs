@@ -7,6 +7,7 @@
 pub mod args;
 pub mod certify;
 pub mod conformance;
+pub mod data;
 pub mod output;
 pub mod sim;
 pub mod spec;
@@ -39,7 +40,7 @@ pub fn run(cli: &Cli) -> Exit {
         }
         Command::Conformance(command) => {
             let name = match command {
-                ConformanceCommand::List => "conformance list",
+                ConformanceCommand::List { .. } => "conformance list",
                 ConformanceCommand::Show { .. } => "conformance show",
                 ConformanceCommand::Emit { .. } => "conformance emit",
             };

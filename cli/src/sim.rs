@@ -12,10 +12,10 @@ use hostproof_sim::trial::{Expansion, Finding};
 use hostproof_spec::bugs::BUGS;
 use hostproof_spec::envelope::Exit;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::{AuditArgs, BugsArgs, ConfigArgs, ExpandArgs, ReplayArgs, RunArgs};
+use crate::data::{Audited, BugRow, Bugs, Campaigned, Expanded, Replayed};
 use crate::output::{Output, Problem, Report, json_value};
 
 const DEFAULT_TRIALS: u64 = 20_000;
@@ -90,9 +90,7 @@ pub fn run(args: &RunArgs, output: Output) -> Result<Report<Value>, Problem> {
         Exit::Ok
     };
     let text = told(&report, &recordings);
-    let mut data = json_value(&report)?;
-    data["recordings"] = json!(recordings);
-    Ok(Report { exit, data, text })
+    Ok(Report { exit, data: json_value(&Campaigned { report, recordings })?, text })
 }
 
 fn unwritable(error: FileError) -> Problem {
@@ -236,20 +234,6 @@ fn meant(text: &str, given: &ConfigArgs, out: &Path) -> Result<Meant, Problem> {
     Ok(Meant::Id(id, config))
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Replayed<'a> {
-    trial: String,
-    hash: &'a str,
-    ticks: usize,
-    events: usize,
-    findings: &'a [Finding],
-    fingerprint: Option<String>,
-    warnings: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log: Option<&'a [String]>,
-}
-
 /// Runs one trial again.
 ///
 /// # Errors
@@ -266,14 +250,14 @@ pub fn replay(args: &ReplayArgs) -> Result<Report<Value>, Problem> {
     };
     let findings = &telling.outcome.findings;
     let data = Replayed {
-        trial: telling.recording.trial.to_string(),
-        hash: &telling.recording.hash,
+        trial: telling.recording.trial,
+        hash: telling.recording.hash.clone(),
         ticks: telling.ticks.len(),
         events: telling.events.len(),
-        findings,
+        findings: findings.clone(),
         fingerprint: telling.recording.fingerprint.as_ref().map(ToString::to_string),
-        warnings: &telling.warnings,
-        log: args.log.then_some(telling.events.as_slice()),
+        warnings: telling.warnings.clone(),
+        log: args.log.then(|| telling.events.clone()),
     };
     let exit = if findings.is_empty() { Exit::Ok } else { Exit::Found };
     Ok(Report { exit, data: json_value(&data)?, text: told_replay(&telling, args.log) })
@@ -329,7 +313,7 @@ pub fn expand(args: &ExpandArgs) -> Result<Report<Value>, Problem> {
             (id, config, expansion)
         }
     };
-    let data = json!({ "trial": id, "config": json_value(&config)?, "expansion": json_value(&expansion)? });
+    let data = json_value(&Expanded { trial: id, config, expansion })?;
     let text = serde_json::to_string_pretty(&data).map_err(|error| Problem::fault(error.to_string()))?;
     Ok(Report { exit: Exit::Ok, data, text })
 }
@@ -345,13 +329,17 @@ pub fn bugs(args: &BugsArgs, output: Output) -> Result<Report<Value>, Problem> {
         for plan in &chosen {
             let _ = writeln!(text, "{:<5} {:<22} {:<11} {}", plan.id, plan.invariant, plan.requirement, plan.title);
         }
-        let rows: Vec<Value> = chosen
+        let bugs = chosen
             .iter()
-            .map(|plan| {
-                json!({ "id": plan.id, "title": plan.title, "invariant": plan.invariant, "requirement": plan.requirement, "scenario": plan.scenario })
+            .map(|plan| BugRow {
+                id: plan.id,
+                title: plan.title,
+                invariant: plan.invariant,
+                requirement: plan.requirement,
+                scenario: plan.scenario,
             })
             .collect();
-        return Ok(Report { exit: Exit::Ok, data: json!({ "bugs": rows }), text });
+        return Ok(Report { exit: Exit::Ok, data: json_value(&Bugs::List { bugs })?, text });
     }
     let bar = bar(output, Some(chosen.len() as u64));
     let mut hunts = Vec::new();
@@ -367,7 +355,7 @@ pub fn bugs(args: &BugsArgs, output: Output) -> Result<Report<Value>, Problem> {
     }
     let _ = writeln!(text, "{} of {} planted bugs found", hunts.len() - missed, hunts.len());
     let exit = if missed == 0 { Exit::Ok } else { Exit::Fault };
-    Ok(Report { exit, data: json!({ "bugs": json_value(&hunts)?, "missed": missed }), text })
+    Ok(Report { exit, data: json_value(&Bugs::Hunted { bugs: hunts, missed })?, text })
 }
 
 fn told_hunt(hunt: &Hunt) -> String {
@@ -388,7 +376,7 @@ pub fn audit(args: &AuditArgs) -> Result<Report<Value>, Problem> {
     let seeds: Vec<u64> = (0..args.trials).map(|index| campaign::seed(args.base, index)).collect();
     if args.worker {
         let lines = campaign::hash_lines(&config, &seeds).map_err(exec)?;
-        return Ok(Report { exit: Exit::Ok, data: json!({ "lines": lines }), text: lines.join("\n") });
+        return Ok(Report { exit: Exit::Ok, text: lines.join("\n"), data: json_value(&Audited::Told { lines })? });
     }
     let elsewhere = elsewhere(args)?;
     let Audit { trials, elsewhere, divergences } = campaign::audit(&config, &seeds, Some(&elsewhere)).map_err(exec)?;
@@ -398,7 +386,7 @@ pub fn audit(args: &AuditArgs) -> Result<Report<Value>, Problem> {
     }
     let _ = writeln!(text, "{}", if divergences.is_empty() { "all hashes are equal" } else { "hostproof itself is at fault" });
     let exit = if divergences.is_empty() { Exit::Ok } else { Exit::Fault };
-    Ok(Report { exit, data: json!({ "trials": trials, "elsewhere": elsewhere, "divergences": divergences }), text })
+    Ok(Report { exit, data: json_value(&Audited::Compared { trials, elsewhere, divergences })?, text })
 }
 
 /// What another process, with another environment, tells of the same trials.

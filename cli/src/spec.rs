@@ -1,15 +1,18 @@
 //! `hostproof spec`: the contract for readers. Owns the layout of its texts; must never hold a rule of its own.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hostproof_spec::coverage::{Citation, Coverage, Kind, coverage};
 use hostproof_spec::envelope::Exit;
 use hostproof_spec::invariants::INVARIANTS;
+use hostproof_spec::register::host_tests::HOST_TESTS;
 use hostproof_spec::register::{self, AREAS, Strength, requirements};
 use hostproof_spec::revision::{self, RULES, Revision};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::args::SpecCommand;
+use crate::data::{Contract, Shown};
 use crate::output::{Problem, Report, json_value};
 
 /// Runs one of the `spec` commands.
@@ -18,13 +21,13 @@ use crate::output::{Problem, Report, json_value};
 /// An unknown id is bad use; a scenario of the suite that cannot be read is our own fault.
 pub fn run(command: &SpecCommand) -> Result<Report<Value>, Problem> {
     match command {
-        SpecCommand::List => Ok(list()),
+        SpecCommand::List => list(),
         SpecCommand::Show { id } => show(id),
         SpecCommand::Coverage => covered(),
     }
 }
 
-fn list() -> Report<Value> {
+fn list() -> Result<Report<Value>, Problem> {
     let mut text = String::new();
     for area in AREAS {
         let _ = writeln!(text, "{}  {}", area.name, area.title);
@@ -41,7 +44,8 @@ fn list() -> Report<Value> {
     }
     let rows: Vec<_> = requirements().collect();
     let invariants: Vec<&str> = INVARIANTS.iter().map(|invariant| invariant.name).collect();
-    Report { exit: Exit::Ok, data: json!({ "requirements": rows, "revisions": Revision::ALL, "invariants": invariants }), text }
+    let data = json_value(&Contract { requirements: rows, revisions: Revision::ALL, invariants })?;
+    Ok(Report { exit: Exit::Ok, data, text })
 }
 
 fn show(id: &str) -> Result<Report<Value>, Problem> {
@@ -59,11 +63,15 @@ fn show(id: &str) -> Result<Report<Value>, Problem> {
             row.source.document.title(),
             row.source.heading
         );
-        let covered = coverage.rows.iter().find(|covered| covered.requirement.id == row.id);
-        for (kind, names) in covered.iter().flat_map(|covered| &covered.checked_by) {
+        let covered = coverage
+            .rows
+            .into_iter()
+            .find(|covered| covered.requirement.id == row.id)
+            .ok_or_else(|| Problem::fault(format!("{} is missing in the coverage", row.id)))?;
+        for (kind, names) in &covered.checked_by {
             let _ = writeln!(text, "{:<10} {}", word(*kind), names.join(", "));
         }
-        return Ok(Report { exit: Exit::Ok, data: json_value(&covered)?, text });
+        return Ok(Report { exit: Exit::Ok, data: json_value(&Shown::Requirement(covered))?, text });
     }
     if let Some(invariant) = INVARIANTS.iter().find(|invariant| invariant.name == id) {
         let fields: Vec<String> = invariant.fields.iter().map(|field| format!("{field:?}").to_lowercase()).collect();
@@ -75,22 +83,22 @@ fn show(id: &str) -> Result<Report<Value>, Problem> {
             fields.join(", ")
         );
         let data =
-            json!({ "name": invariant.name, "title": invariant.title, "requirements": invariant.requirements, "fields": fields });
-        return Ok(Report { exit: Exit::Ok, data, text });
+            Shown::Invariant { name: invariant.name, title: invariant.title, requirements: invariant.requirements, fields };
+        return Ok(Report { exit: Exit::Ok, data: json_value(&data)?, text });
     }
     if let Ok(revision) = id.parse::<Revision>() {
         let text = format!("{}\n{}", revision, revision::table());
-        return Ok(Report { exit: Exit::Ok, data: json_value(revision.rules())?, text });
+        return Ok(Report { exit: Exit::Ok, data: json_value(&Shown::Revision(revision.rules()))?, text });
     }
     if let Some(rule) = RULES.iter().find(|rule| rule.name() == id) {
         let mut text = format!("{}  {}\n", rule.name(), rule.title());
-        let mut data = serde_json::Map::new();
+        let mut data = BTreeMap::new();
         for revision in Revision::ALL {
             let value = revision.rules().get(&rule.name()).map_err(|error| Problem::fault(error.to_string()))?;
             let _ = writeln!(text, "  {revision}  {value}");
             data.insert(revision.name().to_owned(), value);
         }
-        return Ok(Report { exit: Exit::Ok, data: Value::Object(data), text });
+        return Ok(Report { exit: Exit::Ok, data: json_value(&Shown::Rule(data))?, text });
     }
     Err(Problem::usage(format!("nothing in the contract is called `{id}`"))
         .help("`hostproof spec list` prints requirements, invariants and revisions"))
@@ -139,7 +147,8 @@ pub fn product_coverage() -> Result<Coverage, Problem> {
         name: invariant.name,
         requirements: invariant.requirements,
     });
-    Ok(coverage(by_invariants.chain(by_scenarios)))
+    let by_tests = HOST_TESTS.iter().map(|test| Citation { kind: Kind::Test, name: test.path, requirements: test.requirements });
+    Ok(coverage(by_invariants.chain(by_scenarios).chain(by_tests)))
 }
 
 fn word(kind: Kind) -> &'static str {

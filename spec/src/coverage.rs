@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::bugs::BUGS;
 use crate::register::{Requirement, Strength, requirements};
 
 /// What kind of thing cites a requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// An invariant over histories.
@@ -44,7 +45,7 @@ pub struct Citation<'a> {
 }
 
 /// One requirement with everything that cites it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Covered {
     /// The requirement.
@@ -63,7 +64,7 @@ impl Covered {
 }
 
 /// Something that must be put right in the product itself.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, thiserror::Error)]
 #[serde(tag = "problem", rename_all = "kebab-case")]
 pub enum Problem {
     /// Nothing can fail a host for a MUST.
@@ -89,7 +90,7 @@ pub enum Problem {
 }
 
 /// The register joined with its citations.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Coverage {
     /// Every requirement, in reading order.
     pub rows: Vec<Covered>,

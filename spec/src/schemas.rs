@@ -38,7 +38,9 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn of<T: JsonSchema>(title: &str) -> Value {
+/// The schema of one type, with integer formats written out as ranges.
+#[must_use]
+pub fn of<T: JsonSchema>(title: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with_transform(schemars::transform::RecursiveTransform(bound_integers));
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.insert("title".to_owned(), json!(title));

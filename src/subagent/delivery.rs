@@ -246,7 +246,7 @@ impl Subagents {
         })?;
         if self.registry.get(target).is_some() || self.store.is_live(target) {
             // Live without an Activation: never adopted.
-            sometimes!(self.env, true, "subagent/cold-resume-raced");
+            self.note_race(true);
             return Err(self.unavailable(target, "it is live elsewhere"));
         }
         let missing = self.missing_rows(target, &stored).await;
@@ -268,7 +268,7 @@ impl Subagents {
             Err(CreateError::Cancelled) => return Err(SubagentError::aborted()),
             Err(error) => {
                 self.unless_aborted(signal)?;
-                sometimes!(self.env, matches!(error, CreateError::Taken), "subagent/cold-resume-raced");
+                self.note_race(matches!(error, CreateError::Taken));
                 return Err(self.unavailable(target, &error.to_string()));
             }
         };
@@ -279,6 +279,11 @@ impl Subagents {
             return Err(error);
         }
         Ok(activation)
+    }
+
+    /// Somebody else opened the session while it was being resumed: one rare state, whichever step notices.
+    fn note_race(&self, raced: bool) {
+        sometimes!(self.env, raced, "subagent/cold-resume-raced");
     }
 
     fn unavailable(&self, target: Sym, why: &str) -> SubagentError {

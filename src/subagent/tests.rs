@@ -15,6 +15,8 @@ use crate::host::Host;
 use crate::operation::{Driver, Pending};
 use crate::testing::World;
 
+mod identity;
+
 const BOTH: [Revision; 2] = [Revision::R20260806, Revision::R20260901];
 
 struct Stage {

@@ -85,22 +85,35 @@ fn run(config: ServeConfig, stage: Stage) {
         .expect("a runtime without I/O needs nothing of the system");
     let Stage { input, output, killed } = stage;
     let local = tokio::task::LocalSet::new();
-    let server = Server {
-        config,
-        out: Rc::new(Out { lines: RefCell::default(), sender: output, wake: Notify::new() }),
-        revision: None,
-        case: None,
-    };
-    runtime.block_on(local.run_until(killed.run_until_cancelled(server.serve(input))));
+    let served = serve_lines(config, input, move |line| {
+        // A suite that is gone reads nothing.
+        let _ = output.send(line);
+    });
+    runtime.block_on(local.run_until(killed.run_until_cancelled(served)));
     if let Some(panic) = panics::seen() {
         panic!("a task of the host panicked: {panic}");
     }
 }
 
+/// Serves one suite over any transport of lines, until `input` ends. `output` gets one line at a time, without line feed, and must not wait. To be run inside a
+/// `LocalSet` of a tokio runtime with timers.
+pub async fn serve_lines(config: ServeConfig, input: UnboundedReceiver<String>, output: impl Fn(String) + 'static) {
+    let out = Rc::new(Out { lines: RefCell::default(), sender: Box::new(output), wake: Notify::new() });
+    let flushed = out.clone();
+    let flushing = tokio::task::spawn_local(async move {
+        loop {
+            flushed.wake.notified().await;
+            flushed.flush();
+        }
+    });
+    Server { config, out, revision: None, case: None }.serve(input).await;
+    flushing.abort();
+}
+
 /// Lines on their way out, in the order of their counters.
 struct Out {
     lines: RefCell<VecDeque<Line>>,
-    sender: std::sync::mpsc::Sender<String>,
+    sender: Box<dyn Fn(String)>,
     wake: Notify,
 }
 
@@ -136,8 +149,7 @@ impl Out {
                 }
             };
             self.lines.borrow_mut().pop_front();
-            // A suite that is gone reads nothing.
-            let _ = self.sender.send(text);
+            (self.sender)(text);
         }
     }
 }
@@ -174,13 +186,6 @@ fn done() -> Answer {
 
 impl Server {
     async fn serve(mut self, mut input: UnboundedReceiver<String>) {
-        let out = self.out.clone();
-        tokio::task::spawn_local(async move {
-            loop {
-                out.wake.notified().await;
-                out.flush();
-            }
-        });
         while let Some(line) = input.recv().await {
             let (id, answer) = match from_suite(&line) {
                 Ok(FromSuite::Note(SuiteNote::Cancel(cancel))) => {

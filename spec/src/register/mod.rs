@@ -19,6 +19,7 @@ mod deliv;
 mod drain;
 mod dur;
 mod edge;
+pub mod host_tests;
 mod inbox;
 mod int;
 mod list;
@@ -90,7 +91,7 @@ impl Serialize for Revisions {
 }
 
 /// The document that a requirement comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub enum Document {
     /// The subsystem description (`2026-09-01`).
     #[serde(rename = "Subagent")]
@@ -124,7 +125,7 @@ impl Document {
 }
 
 /// Where a requirement comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub struct Source {
     /// The document.
     pub document: Document,
@@ -139,13 +140,14 @@ impl fmt::Display for Source {
 }
 
 /// One requirement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Requirement {
     /// Stable id, `AREA-nn`.
     pub id: &'static str,
     /// How strongly it binds.
     pub strength: Strength,
     /// The revisions that have it.
+    #[schemars(with = "Vec<Revision>")]
     pub revisions: Revisions,
     /// Where it comes from.
     pub source: Source,

@@ -1,0 +1,243 @@
+//! What `--json` carries, as types. Owns the shapes that no other crate has; must never compute anything.
+//!
+//! Every command's whole output (the envelope with its data) has a schema in `cli/schemas/`, generated from these types; a test fails when one drifts
+//! (`HOSTPROOF_UPDATE_SCHEMAS=1 cargo test -p hostproof-cli schemas` writes them again).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hostproof_conformance::report;
+use hostproof_sim::campaign::{self, Hunt};
+use hostproof_sim::config::{Config, TrialId};
+use hostproof_sim::trial::{Expansion, Finding};
+use hostproof_spec::coverage::{Coverage, Covered};
+use hostproof_spec::envelope::{Envelope, Failure};
+use hostproof_spec::register::Requirement;
+use hostproof_spec::revision::{Revision, Rules};
+use hostproof_spec::schemas::of;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+/// `sim run`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Campaigned {
+    /// The campaign.
+    #[serde(flatten)]
+    pub report: campaign::Report,
+    /// Paths of the recordings of what was found, in its order.
+    pub recordings: Vec<String>,
+}
+
+/// `sim replay`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replayed {
+    /// The trial.
+    pub trial: TrialId,
+    /// Hash of all its ticks.
+    pub hash: String,
+    /// Scheduling decisions.
+    pub ticks: usize,
+    /// Events of its history.
+    pub events: usize,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What tells this finding from others.
+    pub fingerprint: Option<String>,
+    /// Contained problems that the host warned of.
+    pub warnings: Vec<String>,
+    /// With `--log`: every event, rendered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<Vec<String>>,
+}
+
+/// `sim expand`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Expanded {
+    /// The trial.
+    pub trial: TrialId,
+    /// What its digest stands for.
+    pub config: Config,
+    /// What its seed stands for.
+    pub expansion: Expansion,
+}
+
+/// One planted bug.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BugRow {
+    /// As typed after `--bug`.
+    pub id: &'static str,
+    /// The mistake.
+    pub title: &'static str,
+    /// The invariant that must notice.
+    pub invariant: &'static str,
+    /// The requirement that it breaks.
+    pub requirement: &'static str,
+    /// Whether a scenario of the suite can see it from outside.
+    pub scenario: bool,
+}
+
+/// `sim bugs`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Bugs {
+    /// With `--list`.
+    List {
+        /// The bugs.
+        bugs: Vec<BugRow>,
+    },
+    /// After the search.
+    Hunted {
+        /// How each was looked for.
+        bugs: Vec<Hunt>,
+        /// How many were not found.
+        missed: usize,
+    },
+}
+
+/// `sim audit`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Audited {
+    /// The comparison.
+    Compared {
+        /// Trials that were told in this process, forwards and backwards.
+        trials: u64,
+        /// Trials that another process told.
+        elsewhere: u64,
+        /// Where they differ; hostproof's own fault.
+        divergences: Vec<String>,
+    },
+    /// What one process tells.
+    Told {
+        /// One line a trial.
+        lines: Vec<String>,
+    },
+}
+
+/// `spec list`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Contract {
+    /// The register.
+    pub requirements: Vec<&'static Requirement>,
+    /// The revisions, oldest first.
+    pub revisions: [Revision; 3],
+    /// Names of the invariants.
+    pub invariants: Vec<&'static str>,
+}
+
+/// `spec show`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Shown {
+    /// A requirement with what checks it.
+    Requirement(Covered),
+    /// An invariant.
+    #[serde(rename_all = "camelCase")]
+    Invariant {
+        /// Its name.
+        name: &'static str,
+        /// What it says.
+        title: &'static str,
+        /// What it checks.
+        requirements: &'static [&'static str],
+        /// What it needs of a host.
+        fields: Vec<String>,
+    },
+    /// The rules of a revision.
+    Revision(&'static Rules),
+    /// The values of a rule, by revision.
+    Rule(BTreeMap<String, Value>),
+}
+
+/// One scenario, without its steps.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScenarioRow {
+    /// Its id.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Revisions that it applies to.
+    pub revisions: Vec<&'static str>,
+    /// What it checks.
+    pub requirements: Vec<String>,
+    /// Planted bugs that it catches.
+    pub bugs: Vec<String>,
+    /// Capabilities that it needs.
+    pub needs: BTreeSet<String>,
+}
+
+/// `conformance list`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScenarioList {
+    /// The scenarios, by id.
+    pub scenarios: Vec<ScenarioRow>,
+}
+
+/// `conformance emit`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Emitted {
+    /// The files, relative to the directory.
+    pub files: Vec<String>,
+}
+
+/// What each command prints under `--json`, by the name of its schema's file: the command with hyphens.
+#[must_use]
+pub fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("certify", of::<Envelope<report::Report>>("hostproof certify --json")),
+        ("conformance-emit", of::<Envelope<Emitted>>("hostproof conformance emit --json")),
+        ("conformance-list", of::<Envelope<ScenarioList>>("hostproof conformance list --json")),
+        // Its data is a scenario, which has a schema in conformance/schemas/.
+        ("conformance-show", of::<Envelope<Value>>("hostproof conformance show --json")),
+        ("failure", of::<Envelope<Failure>>("Any command that ends with 2, 3 or 4 before it has a result, with --json")),
+        ("sim-audit", of::<Envelope<Audited>>("hostproof sim audit --json")),
+        ("sim-bugs", of::<Envelope<Bugs>>("hostproof sim bugs --json")),
+        ("sim-expand", of::<Envelope<Expanded>>("hostproof sim expand --json")),
+        ("sim-replay", of::<Envelope<Replayed>>("hostproof sim replay --json")),
+        ("sim-run", of::<Envelope<Campaigned>>("hostproof sim run --json")),
+        ("spec-coverage", of::<Envelope<Coverage>>("hostproof spec coverage --json")),
+        ("spec-list", of::<Envelope<Contract>>("hostproof spec list --json")),
+        ("spec-show", of::<Envelope<Shown>>("hostproof spec show --json")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn schemas_are_the_ones_that_are_checked_in() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+        let update = std::env::var_os("HOSTPROOF_UPDATE_SCHEMAS").is_some();
+        let mut expected = BTreeSet::new();
+        for (name, schema) in super::schemas() {
+            let path = dir.join(format!("{name}.json"));
+            let text = format!("{}\n", serde_json::to_string_pretty(&schema).expect("plain data"));
+            if update {
+                std::fs::create_dir_all(&dir).expect("a writable tree");
+                std::fs::write(&path, &text).expect("a writable tree");
+            }
+            let stored = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(
+                stored == text,
+                "cli/schemas/{name}.json is not what the types say; \
+                 HOSTPROOF_UPDATE_SCHEMAS=1 cargo test -p hostproof-cli schemas writes it again"
+            );
+            expected.insert(format!("{name}.json"));
+        }
+        let found: BTreeSet<String> = std::fs::read_dir(&dir)
+            .expect("cli/schemas")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(found, expected, "a schema that no type stands behind");
+    }
+}

@@ -1,0 +1,106 @@
+//! Tests of the reference host that check requirements: what neither an invariant nor a scenario can see, and what they see less closely. Owns the
+//! citations; must never cite a test that would pass if the requirement were broken.
+//!
+//! A test stands here under its path in the crate `hostproof`; a test of this module looks for each of them in the sources.
+
+/// One test of the host with what it checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostTest {
+    /// Path of the test function in the crate `hostproof`, such as `agent::tests::name`.
+    pub path: &'static str,
+    /// Ids of the requirements that it checks.
+    pub requirements: &'static [&'static str],
+}
+
+const fn test(path: &'static str, requirements: &'static [&'static str]) -> HostTest {
+    HostTest { path, requirements }
+}
+
+/// Every citing test, by path.
+pub const HOST_TESTS: &[HostTest] = &[
+    test("agent::tests::a_claim_that_cannot_be_made_durable_never_reaches_the_model", &["INBOX-06"]),
+    test("agent::tests::a_failed_or_refused_turn_goes_on_with_the_next_message", &["INBOX-14", "TURN-01"]),
+    test("agent::tests::a_forked_child_starts_with_its_markers_and_its_own_inbox", &["LOG-04"]),
+    test("agent::tests::a_rebuilt_fork_has_no_pending_work_of_its_ancestor", &["LOG-04"]),
+    test("agent::tests::next_step_messages_come_first_at_a_boundary", &["INBOX-17"]),
+    test("agent::tests::queued_messages_get_turns_of_their_own_in_order", &["TURN-01"]),
+    test(
+        "persistence::tests::a_log_that_is_cut_at_any_byte_is_its_complete_records_and_is_repaired_once",
+        &["TAIL-01", "TAIL-04", "TAIL-06"],
+    ),
+    test("persistence::tests::a_parent_waits_for_the_first_batch_of_its_child", &["DUR-06"]),
+    test("persistence::tests::a_repair_that_is_cut_off_at_any_call_and_byte_ends_where_it_would_have_ended", &["TAIL-06"]),
+    test("persistence::tests::damage_is_refused_with_its_place_and_nothing_is_cut", &["TAIL-02"]),
+    test("persistence::tests::whichever_call_fails_the_next_flush_leaves_exactly_the_admitted_records", &["DUR-03", "DUR-07"]),
+    test("subagent::tests::a_child_reports_and_adjacent_agents_write", &["DELIV-05", "DELIV-06"]),
+    test("subagent::tests::a_child_works_settles_and_its_parent_is_told", &["NOTICE-06"]),
+    test(
+        "subagent::tests::a_delivery_during_the_final_flush_stays_in_its_epoch_where_the_flush_comes_first",
+        &["ACT-03", "SETTLE-05"],
+    ),
+    test("subagent::tests::a_drain_releases_the_tree_from_below_and_closes_it_until_the_root_leaves", &["DRAIN-02"]),
+    test("subagent::tests::a_failed_child_is_never_reported_as_finished", &["NOTICE-06"]),
+    test("subagent::tests::a_final_flush_that_fails_keeps_nobody", &["SETTLE-07", "LIVE-07"]),
+    test("subagent::tests::a_parent_that_lost_its_rows_gets_them_back_once_in_order_of_creation", &["CAT-04"]),
+    test("subagent::tests::an_idle_parent_reads_the_notice_of_its_last_child_before_it_settles", &["NOTICE-08"]),
+    test("subagent::tests::an_interrupt_judges_the_caller_before_the_target", &["CODE-01", "CODE-05", "INT-05", "INT-06"]),
+    test("subagent::tests::an_interrupt_stops_one_turn_and_keeps_the_queue_and_the_descendants", &["ACT-03"]),
+    test("subagent::tests::children_are_listed_in_order_whatever_one_of_them_looks_like", &["CANCEL-04", "CODE-01"]),
+    test("subagent::tests::depth_provider_and_parent_are_checked_before_anything_exists", &["CODE-01", "PROV-01", "START-10"]),
+    test("subagent::tests::identity::a_child_is_owned_by_its_resident_parent_before_it_runs", &["ACT-06"]),
+    test("subagent::tests::identity::a_child_is_the_same_session_in_every_epoch", &["ACT-08", "LOG-03", "START-12"]),
+    test("subagent::tests::identity::a_child_outlives_its_provider", &["DELIV-10"]),
+    test("subagent::tests::identity::a_fork_of_a_child_is_no_child", &["LIST-09", "LIST-15", "LOG-04"]),
+    test("subagent::tests::identity::a_live_agent_without_an_activation_is_left_alone", &["ACT-07"]),
+    test("subagent::tests::identity::a_log_without_a_sound_identity_is_not_continued", &["DELIV-09"]),
+    test("subagent::tests::identity::a_row_whose_child_has_no_log_is_listed_and_not_resumed", &["CAT-05"]),
+    test("subagent::tests::identity::an_interrupt_answers_while_its_target_still_runs", &["INT-03"]),
+    test("subagent::tests::identity::everybody_who_releases_a_child_shares_one_disposal", &["SETTLE-10"]),
+    test("subagent::tests::identity::nothing_that_can_be_written_into_a_log_makes_a_parent", &["AUTH-06"]),
+    test("subagent::tests::identity::the_agent_is_registered_when_its_start_edge_is_seen", &["EDGE-03"]),
+    test("subagent::tests::only_the_exact_live_direct_parent_may_deliver", &["CODE-01"]),
+    test("subagent::tests::planted::every_story_holds_without_its_bug_and_fails_with_it", &["SETTLE-04"]),
+    test("subagent::tests::selected_children_are_released_and_admission_stays_open", &["DRAIN-08"]),
+    test("subagent::tests::the_parents_rows_are_listed_in_the_order_of_its_log_and_no_child_is_read", &["LIST-04"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// The files that may hold `module` of the host: its own, and `mod.rs` of its directory.
+    fn files(module: &[&str]) -> [PathBuf; 2] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src").join(module.join("/"));
+        [path.with_extension("rs"), path.join("mod.rs")]
+    }
+
+    #[test]
+    fn every_citing_test_is_there() {
+        for cited in HOST_TESTS {
+            let mut module: Vec<&str> = cited.path.split("::").collect();
+            let name = module.pop().expect("a path has a last part");
+            // A module of tests may stand inside the file of the module that it tests.
+            let outer = &module[..module.len() - 1];
+            let texts: Vec<String> =
+                files(&module).into_iter().chain(files(outer)).filter_map(|file| std::fs::read_to_string(file).ok()).collect();
+            let is_there = texts.iter().any(|text| {
+                let lines: Vec<&str> = text.lines().map(str::trim).collect();
+                lines.windows(2).any(|two| two[0] == "#[test]" && two[1].starts_with(&format!("fn {name}(")))
+            });
+            assert!(is_there, "{} is no test of the host", cited.path);
+        }
+    }
+
+    #[test]
+    fn citations_are_sorted_unique_and_lead_to_the_register() {
+        assert!(HOST_TESTS.is_sorted_by(|one, other| one.path < other.path), "sorted by path, each once");
+        for cited in HOST_TESTS {
+            assert!(!cited.requirements.is_empty(), "{}", cited.path);
+            for id in cited.requirements {
+                assert!(super::super::requirement(id).is_some(), "{} cites {id}", cited.path);
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Every command, as a person and as a program meets it: texts, one JSON object under a schema, exit codes, and one clear line for what is wrong.
+
+mod support;
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::process::Stdio;
+
+use hostproof_spec::bugs::Bug;
+use serde_json::{Value, json};
+use support::{Ended, find, program, root, run_in, run_words};
+
+/// Maps whose keys are data: one entry stands for all.
+const MAPS: [&str; 6] = ["operations", "faults", "points", "byInvariant", "checkedBy", "limits"];
+
+/// What a value looks like, without what changes from run to run: one entry stands for a list, its type for a scalar.
+fn shape(value: &Value) -> Value {
+    match value {
+        Value::Null => json!("null"),
+        Value::Bool(_) => json!("boolean"),
+        Value::Number(_) => json!("number"),
+        Value::String(_) => json!("string"),
+        Value::Array(items) => items.first().map_or_else(|| json!([]), |first| json!([shape(first)])),
+        Value::Object(members) => {
+            let shaped = members.iter().map(|(name, member)| match member.as_object() {
+                Some(map) if MAPS.contains(&name.as_str()) => {
+                    (name.clone(), map.values().next().map_or_else(|| json!({}), |first| json!({"*": shape(first)})))
+                }
+                _ => (name.clone(), shape(member)),
+            });
+            Value::Object(shaped.collect())
+        }
+    }
+}
+
+/// The envelope as it is and the data by shape.
+fn outline(value: &Value) -> String {
+    let mut value = value.clone();
+    value["data"] = shape(&value["data"]);
+    value["version"] = json!("[version]");
+    serde_json::to_string_pretty(&value).expect("plain data")
+}
+
+fn snapshot(name: &str, text: &str) {
+    insta::with_settings!({ snapshot_path => root().join("tests/snapshots"), prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+
+fn here() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+#[test]
+fn every_command_prints_one_object_under_its_schema() {
+    let found = find(Bug::M08);
+    let dir = found.dir.path();
+    let recording = found.recording.display().to_string();
+    let trial = &found.trial;
+    snapshot("json-sim-run", &outline(&found.said));
+    let commands: Vec<(&str, String, i32)> = vec![
+        ("sim-replay", format!("sim replay {recording} --log"), 1),
+        ("sim-expand", format!("sim expand {trial} --bug M08"), 0),
+        ("sim-bugs", "sim bugs --bug M08 --bug P04 --trials 4000".into(), 0),
+        ("sim-audit", "sim audit --trials 4".into(), 0),
+        ("spec-list", "spec list".into(), 0),
+        ("spec-show", "spec show INBOX-01".into(), 0),
+        ("conformance-list", "conformance list".into(), 0),
+        ("conformance-show", "conformance show inbox/interrupt-parks-queue".into(), 0),
+        ("conformance-emit", "conformance emit --out emitted".into(), 0),
+        ("certify", "certify reference --filter inbox/interrupt-parks-queue".into(), 0),
+        ("failure", "spec show NOTHING-1".into(), 2),
+    ];
+    for (schema, line, exit) in commands {
+        let value = run_in(dir, &format!("{line} --json")).with(exit).json(schema);
+        if schema == "conformance-show" {
+            let scenario = jsonschema::draft202012::new(&hostproof_conformance::scenario::schema()).expect("a sound schema");
+            assert!(scenario.is_valid(&value["data"]), "{value}");
+        } else {
+            snapshot(&format!("json-{schema}"), &outline(&value));
+        }
+    }
+    // Other forms of the same commands fit the same schemas.
+    for (schema, line) in [
+        ("sim-bugs", "sim bugs --list"),
+        ("spec-show", "spec show message-fate"),
+        ("spec-show", "spec show 2026-08-06"),
+        ("spec-show", "spec show settle-flush"),
+        ("spec-coverage", "spec coverage"),
+        ("sim-audit", "sim audit --trials 3 --worker"),
+    ] {
+        let ended = run_in(dir, &format!("{line} --json"));
+        if ended.exit == 2 {
+            ended.json("failure");
+        } else {
+            ended.json(schema);
+        }
+    }
+}
+
+#[test]
+fn every_command_has_a_text_for_people() {
+    let dir = here();
+    let texts = [
+        ("sim bugs --list", "M08   message-fate           INT-01      interrupt clears the inbox"),
+        ("sim audit --trials 3", "all hashes are equal"),
+        ("spec list", "Revisions: 2026-07-22, 2026-08-06, 2026-09-01."),
+        ("spec show INT-01", "source     "),
+        ("spec show 2026-08-06", "2026-08-06"),
+        ("conformance list", " scenarios"),
+        ("conformance show inbox/interrupt-parks-queue", "planted bugs  M08 M10"),
+        ("certify reference --filter inbox/interrupt-parks-queue", "1 of 1\n"),
+    ];
+    for (line, wanted) in texts {
+        let ended = run_in(dir.path(), line).with(0);
+        assert!(ended.out.contains(wanted), "{ended}");
+        assert_eq!(ended.err, "", "{ended}");
+    }
+}
+
+#[test]
+fn the_help_of_every_command() {
+    let mut all = String::new();
+    for line in [
+        "",
+        "sim",
+        "sim run",
+        "sim replay",
+        "sim expand",
+        "sim bugs",
+        "sim audit",
+        "certify",
+        "serve",
+        "spec",
+        "spec list",
+        "spec show",
+        "spec coverage",
+        "conformance",
+        "conformance list",
+        "conformance show",
+        "conformance emit",
+    ] {
+        let ended = run_in(here().path(), &format!("{line} --help")).with(0);
+        let _ = writeln!(all, "$ hostproof {line} --help\n{}", ended.out);
+    }
+    snapshot("help", &all);
+}
+
+#[test]
+fn bad_use_is_2_and_says_what_is_wrong() {
+    let dir = here();
+    let unknown = "hp1-00000000-0000000000000001";
+    for (line, wanted) in [
+        (format!("sim replay {unknown}"), "no known configuration has the digest 00000000"),
+        (format!("sim expand {unknown}"), "no known configuration has the digest 00000000"),
+        ("sim replay hp1-zz".to_owned(), "hp1-zz"),
+        ("sim replay nothing.json".to_owned(), "nothing.json"),
+        ("spec show NOTHING-1".to_owned(), "nothing in the contract is called `NOTHING-1`"),
+        ("conformance show no/such".to_owned(), "no scenario is called `no/such`"),
+        ("certify --filter no/such".to_owned(), "no scenario has `no/such` in its id"),
+        ("certify somebody".to_owned(), "there is no host called `somebody`"),
+        ("certify --scenarios nowhere".to_owned(), "nowhere"),
+    ] {
+        let ended = run_in(dir.path(), &line).with(2);
+        assert!(ended.problem().contains(wanted), "{ended}");
+        run_in(dir.path(), &format!("{line} --json")).with(2).json("failure");
+    }
+    for line in ["", "sim", "nonsense", "sim run --trials many", "sim run --bug M99", "sim run --time 3x", "serve"] {
+        let ended = run_in(dir.path(), line).with(2);
+        assert!(ended.out.is_empty() && !ended.err.is_empty(), "{ended}");
+    }
+    assert!(support::files(dir.path()).is_empty(), "nothing was written");
+}
+
+#[test]
+fn a_trial_id_under_other_flags_names_the_field_that_differs() {
+    let found = find(Bug::M08);
+    let line = format!("sim replay {} --out found", found.trial);
+    let ended = run_in(found.dir.path(), &format!("{line} --bug M08 --faults none")).with(2);
+    assert!(ended.problem().contains("faults"), "{ended}");
+    let ended = run_in(found.dir.path(), &format!("{line} --bug M08 --revision 2026-08-06")).with(2);
+    assert!(ended.problem().contains("revision"), "{ended}");
+    let ended = run_in(found.dir.path(), &format!("{line} --bug M09")).with(2);
+    assert!(ended.problem().contains("bugs"), "{ended}");
+}
+
+fn replay(found: &support::Found, bytes: &[u8]) -> Ended {
+    let path = found.dir.path().join("damaged.json");
+    std::fs::write(&path, bytes).expect("written");
+    let before = support::files(found.dir.path());
+    let ended = run_in(found.dir.path(), "sim replay damaged.json");
+    assert!(support::files(found.dir.path()) == before, "nothing was written: {ended}");
+    ended
+}
+
+#[test]
+fn a_damaged_recording_is_refused_with_its_place() {
+    let found = find(Bug::M08);
+    let whole = std::fs::read(&found.recording).expect("there");
+    for cut in [0, 1, 2, whole.len() / 3, whole.len() / 2, whole.len() - 3] {
+        let ended = replay(&found, &whole[..cut]).with(2);
+        assert!(ended.problem().contains("damaged.json:"), "cut at {cut}: {ended}");
+    }
+    // The highest bit of any byte makes it no text.
+    for at in (0..whole.len()).step_by(whole.len() / 12) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x80;
+        let ended = replay(&found, &bytes).with(2);
+        assert!(ended.problem().contains("damaged.json") && ended.problem().contains(&format!("byte {at}")), "{ended}");
+    }
+    let text = String::from_utf8(whole.clone()).expect("text");
+    let newer = text.replacen("\"schema\": 1", "\"schema\": 2", 1);
+    assert_ne!(newer, text);
+    let ended = replay(&found, newer.as_bytes()).with(2);
+    assert!(ended.problem().contains("schema") && ended.problem().contains("version 2"), "{ended}");
+    for (other, wanted) in [("{}", "1:2"), ("[]", "1:"), ("null", "1:")] {
+        let ended = replay(&found, other.as_bytes()).with(2);
+        assert!(ended.problem().contains(wanted), "{ended}");
+    }
+    let ended = run_in(found.dir.path(), "sim replay found").with(2);
+    assert!(ended.problem().contains("found"), "a directory is no recording: {ended}");
+}
+
+#[test]
+fn one_flipped_bit_never_tells_another_story() {
+    let found = find(Bug::M08);
+    let whole = std::fs::read(&found.recording).expect("there");
+    let sound = replay(&found, &whole).with(1);
+    for at in (5..whole.len()).step_by(whole.len() / 40) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        let ended = replay(&found, &bytes);
+        // Refused as damage, refused as something that does not replay, or a byte that means nothing for the trial.
+        match ended.exit {
+            2 | 4 => assert!(ended.out.is_empty() && ended.err.starts_with("hostproof: "), "{ended}"),
+            _ => assert_eq!((ended.exit, &ended.out), (1, &sound.out), "byte {at}: {ended}"),
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_2() {
+    let dir = here();
+    std::fs::write(dir.path().join("file"), "").expect("written");
+    for line in [
+        "sim run --bug M08 --trials 3000 --out file/below",
+        "conformance emit --out file/below",
+        "certify reference --filter inbox/interrupt-parks-queue --report file/below",
+    ] {
+        let ended = run_in(dir.path(), line).with(2);
+        assert!(ended.problem().contains("file/below"), "{ended}");
+    }
+    run_in(dir.path(), "conformance emit --out emitted").with(0);
+    let ended = run_in(dir.path(), "conformance emit --out emitted").with(2);
+    assert!(ended.problem().contains("not empty"), "{ended}");
+}
+
+#[test]
+fn a_host_that_says_nothing_useful_is_3_or_1() {
+    let dir = here();
+    let filter = "certify --filter inbox/interrupt-parks-queue --";
+    let absent = run_in(dir.path(), &format!("{filter} ./no-such-program")).with(3);
+    assert!(absent.problem().contains("no-such-program"), "{absent}");
+    let gone = run_in(dir.path(), &format!("{filter} false")).with(3);
+    assert!(gone.problem().contains("initialize") || gone.err.contains("initialize"), "{gone}");
+    let nonsense = run_words(
+        dir.path(),
+        &[
+            "certify",
+            "--filter",
+            "inbox/interrupt-parks-queue",
+            "--",
+            "sh",
+            "-c",
+            "read line; echo I am a teapot; cat >/dev/null",
+        ],
+    );
+    assert!([1, 3].contains(&nonsense.exit) && (nonsense.out + &nonsense.err).contains("teapot"));
+    let dsh = run_in(dir.path(), "certify dsh").with(3);
+    assert!(dsh.problem().contains("dsh"), "{dsh}");
+    // Inside a checkout without the packages of that host.
+    let adapter = dir.path().join("conformance/hosts/dsh");
+    std::fs::create_dir_all(&adapter).expect("made");
+    std::fs::write(adapter.join("run.sh"), "#!/bin/sh\n").expect("written");
+    let dsh = run_in(dir.path(), "certify dsh").with(3);
+    assert!(dsh.err.contains("npm ci"), "{dsh}");
+}
+
+#[test]
+fn scenarios_of_a_directory_take_the_place_of_the_suites() {
+    let dir = here();
+    let own = dir.path().join("own/mine");
+    std::fs::create_dir_all(&own).expect("made");
+    let sound = "id: mine/accepted\ntitle: A prompt is accepted\nrequirements: [INBOX-01]\nstory: One prompt.\nsteps:\n  - create: { session: P }\n  - prompt: { to: P, text: \"hello\", op: say }\nexpect: [ { checks: [ { ok: [say] } ] } ]\n";
+    std::fs::write(own.join("accepted.yaml"), sound).expect("written");
+    let listed = run_in(dir.path(), "conformance list --scenarios own --json").with(0).json("conformance-list");
+    assert_eq!(listed["data"]["scenarios"].as_array().map(Vec::len), Some(1));
+    let certified = run_in(dir.path(), "certify reference --scenarios own").with(0);
+    assert!(certified.out.contains("1 of 1\n"), "{certified}");
+
+    std::fs::write(own.join("accepted.yaml"), sound.replace("story: One prompt.", "stroy: One prompt.")).expect("written");
+    for line in ["conformance list --scenarios own", "certify reference --scenarios own"] {
+        let ended = run_in(dir.path(), line).with(2);
+        assert!(ended.err.contains("accepted.yaml:4:"), "the place is named: {ended}");
+    }
+    std::fs::remove_file(own.join("accepted.yaml")).expect("removed");
+    let ended = run_in(dir.path(), "certify reference --scenarios own").with(2);
+    assert!(ended.problem().contains("holds no scenario"), "{ended}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_fault() {
+    for line in ["spec list", "spec list --json", "conformance list", "sim bugs --list"] {
+        let mut child = program()
+            .args(line.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program was built");
+        // Nobody reads: what is written finds a closed pipe.
+        drop(child.stdout.take());
+        let mut err = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut err).expect("text");
+        let status = child.wait().expect("it ends");
+        assert_eq!((status.code(), err.as_str()), (Some(0), ""), "{line}");
+    }
+}
+
+#[test]
+fn no_colour_reaches_what_is_no_terminal() {
+    let dir = here();
+    for line in ["--help", "spec list", "sim bugs --list", "nonsense", "sim replay hp1-zz"] {
+        for asked in [false, true] {
+            let mut command = program();
+            if asked {
+                command.env("NO_COLOR", "1");
+            }
+            let output = command.args(line.split_whitespace()).current_dir(dir.path()).output().expect("the program was built");
+            assert!(!output.stdout.contains(&0x1b) && !output.stderr.contains(&0x1b), "{line}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The product's own promises about what it checks: a requirement that nothing checks, an invariant that nothing has ever broken, or a rare state without
+//! a proper name fails the build.
+
+use std::collections::BTreeMap;
+
+use hostproof_cli::spec::product_coverage;
+use hostproof_spec::bugs::BUGS;
+use hostproof_spec::invariants::INVARIANTS;
+use hostproof_spec::points::points;
+use hostproof_spec::register::host_tests::HOST_TESTS;
+
+#[test]
+fn every_must_is_checked_and_every_citation_leads_somewhere() {
+    let coverage = product_coverage().expect("the scenarios are sound");
+    let problems: Vec<String> = coverage.problems.iter().map(ToString::to_string).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn every_planted_bug_breaks_what_its_invariant_or_one_of_its_scenarios_cites() {
+    let scenarios = hostproof_conformance::scenario::library().expect("the scenarios are sound");
+    let mut uncited = Vec::new();
+    for plan in BUGS {
+        let invariant = INVARIANTS.iter().find(|invariant| invariant.name == plan.invariant);
+        let invariant = invariant.unwrap_or_else(|| panic!("{} names `{}`, which is no invariant", plan.id, plan.invariant));
+        let by_scenario = scenarios.iter().any(|scenario| {
+            scenario.bugs.iter().any(|bug| bug == plan.id) && scenario.requirements.iter().any(|id| id == plan.requirement)
+        });
+        // What nobody sees from outside may be left to a test of the host.
+        let by_test = !plan.scenario && HOST_TESTS.iter().any(|test| test.requirements.contains(&plan.requirement));
+        if !invariant.requirements.contains(&plan.requirement) && !by_scenario && !by_test {
+            uncited.push(format!("{} breaks {}, which {} does not cite", plan.id, plan.requirement, plan.invariant));
+        }
+    }
+    assert!(uncited.is_empty(), "{}", uncited.join("\n"));
+}
+
+#[test]
+fn every_bug_that_a_scenario_can_see_is_seen_by_one() {
+    let scenarios = hostproof_conformance::scenario::library().expect("the scenarios are sound");
+    let unseen: Vec<&str> = BUGS
+        .iter()
+        .filter(|plan| plan.scenario && !scenarios.iter().any(|scenario| scenario.bugs.iter().any(|bug| bug == plan.id)))
+        .map(|plan| plan.id)
+        .collect();
+    assert!(unseen.is_empty(), "no scenario names {}", unseen.join(", "));
+}
+
+#[test]
+fn every_invariant_has_a_planted_bug() {
+    let untried: Vec<&str> = INVARIANTS
+        .iter()
+        .filter(|invariant| !BUGS.iter().any(|plan| plan.invariant == invariant.name))
+        .map(|invariant| invariant.name)
+        .collect();
+    assert!(untried.is_empty(), "nothing shows that these can fail: {}", untried.join(", "));
+}
+
+#[test]
+fn rare_states_have_one_name_each_of_the_form_area_what() {
+    let points = points();
+    assert!(points.len() > 10, "the host and the simulator are linked in: {points:?}");
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && !word.starts_with('-')
+            && !word.ends_with('-')
+    };
+    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for point in points {
+        let well_formed = point.name.split_once('/').is_some_and(|(area, what)| is_word(area) && is_word(what));
+        assert!(well_formed, "{} at {}:{}", point.name, point.file, point.line);
+        places.entry(point.name).or_default().push(format!("{}:{}", point.file, point.line));
+    }
+    let twice: Vec<_> = places.iter().filter(|(_, places)| places.len() > 1).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
