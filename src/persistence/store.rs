@@ -180,6 +180,7 @@ impl Persistence {
         } else {
             self.mend(&path, cut.then_some(scan.end), lines.into()).await?;
         }
+        self.sync_names(&path).await?;
         self.end_change(id);
         let repaired = cut || !closing.is_empty();
         let loaded = kept + len_u32(closing.len());
@@ -220,13 +221,21 @@ impl Persistence {
         create_empty(&*disk, &*self.env, &beside).await?;
         disk.append(&beside, whole).await?;
         disk.sync(&beside).await?;
-        disk.rename(&beside, path).await?;
+        Ok(disk.rename(&beside, path).await?)
+    }
+
+    /// Makes the name of a log durable, and those of its directories: an earlier attempt or process may have failed to.
+    async fn sync_names(&self, path: &str) -> Result<(), ReadError> {
+        let disk = self.env.disk();
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-        // The directory's own name may be as new as the file's.
         let project = directory.rsplit_once('/').map_or("", |(project, _)| project);
         disk.sync_dir(directory).await?;
         disk.sync_dir(project).await?;
-        Ok(disk.sync_dir("").await?)
+        if !self.project_synced.get() {
+            disk.sync_dir("").await?;
+            self.project_synced.set(true);
+        }
+        Ok(())
     }
 
     /// Notes that the log of `id` is about to change. `true` if an earlier change was never acknowledged.
