@@ -226,13 +226,24 @@ impl Subagents {
         SubagentError::plain(RefusalClass::Failed, format!("the inbox did not accept the message: {error}"))
     }
 
-    /// A child whose log was lost is still named by the rows of its parent: its id is taken, or it would have two rows.
+    /// A child whose log was lost is still named by the rows of its parent: its id is taken, or it would have two rows. So is the id of a session that the
+    /// lineage of the parent names, though it is gone: as a child below itself it would have authority over its own parent.
     fn must_be_free(&self, parent: &Agent, child: Sym) -> Result<(), SubagentError> {
         let listed = self.rules.catalog_rows && self.has_row(parent, child);
         sometimes!(self.env, listed && !self.store.is_live(child), "subagent/reserved-id-has-a-row");
-        let taken = listed || self.registry.get(child).is_some() || self.store.is_live(child) || self.activation(child).is_some();
+        let live = self.registry.get(child).is_some() || self.store.is_live(child) || self.activation(child).is_some();
+        let above = self.is_named_above(parent, child);
+        sometimes!(self.env, above && !live, "subagent/reserved-id-above-its-parent");
+        let taken = listed || live || above;
         sometimes!(self.env, taken, "subagent/reserved-id-live");
         if taken { Err(self.duplicate(child)) } else { Ok(()) }
+    }
+
+    /// Whether `agent`, one of the objects above it, or the header of one of these has the id `session`.
+    fn is_named_above(&self, agent: &Agent, session: Sym) -> bool {
+        let named = |above: &Agent| above.id() == session || above.session().header().parent == Some(session);
+        self.lineage(agent).iter().any(named)
+            || self.activation_of(agent).is_some_and(|activation| activation.ancestry.iter().any(named))
     }
 
     fn duplicate(&self, child: Sym) -> SubagentError {

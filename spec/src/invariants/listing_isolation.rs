@@ -96,6 +96,18 @@ impl Check for ListingIsolation {
                     self.cut(session, end);
                 }
             }
+            Fact::AgentEntered { session, parent: None, .. } => {
+                let created =
+                    cx.event.op.and_then(|op| cx.world.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::CreateSession));
+                let stored = cx.world.sessions.get(session).is_some_and(|state| state.durable > 0);
+                if created
+                    && !stored
+                    && let Some(child) = self.children.get_mut(session)
+                {
+                    // The id of a child that a crash forgot is free, and may become a root's.
+                    *child = Child::default();
+                }
+            }
             Fact::SessionLeft { session } => self.forget(cx, session),
             Fact::ProcessCrashed | Fact::ProcessStopped | Fact::ProcessStarted => {
                 for (child, state) in self.children.iter_mut() {
@@ -229,7 +241,8 @@ impl ListingIsolation {
             return;
         }
         let Some(parent) = self.parents.get(target) else { return };
-        let damaged = parent.children.iter().copied().find_map(|child| {
+        let still = |child: &Sym| self.children.get(*child).is_some_and(|state| state.parent == Some(target));
+        let damaged = parent.children.iter().copied().filter(still).find_map(|child| {
             let session = cx.world.sessions.get(child)?;
             Some((child, session.damaged.or(session.removed)?))
         });

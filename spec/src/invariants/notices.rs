@@ -5,6 +5,7 @@
 //! * None for an epoch that no caller was told of: a start that is rejected, a rebuild that is taken back (NOTICE-02).
 //! * Exactly one for an announced epoch if the parent's agent was live when the child's agent left, is still the same when the epoch ends, and accepts
 //!   (NOTICE-03). A parent whose disposal is open, or whose log met a fault in between, may not accept.
+//!   The next epoch may open while the notice of the last one is being put in: a notice counts for the earlier epoch as long as that has no end edge and no notice.
 //! * It comes before ownership of the child is released (NOTICE-04).
 //!
 //! Needs `inbox`, `registry`, `activations`. It cannot see whether an inbox would have accepted.
@@ -39,9 +40,18 @@ struct Epoch {
 
 impl Reset for Epoch {}
 
+impl Epoch {
+    /// Whether a caller was told of it and nobody yet of its end.
+    fn owes(&self) -> bool {
+        self.notice.is_none() && self.announced.is_some() && !self.rolled_back
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Notices {
     epochs: Table<Epoch>,
+    /// Released epochs that still owe a notice though the next one of their session opened, the oldest first.
+    former: Vec<(Sym, Epoch)>,
     /// Sessions whose epoch ended and was not judged yet.
     ended: Vec<Sym>,
 }
@@ -50,8 +60,10 @@ impl Check for Notices {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
             Fact::ActivationOpened { session, epoch, .. } => {
-                self.judge(cx, session, true);
                 let state = self.epochs.entry(session);
+                if state.released && !state.judged && state.owes() {
+                    self.former.push((session, std::mem::take(state)));
+                }
                 *state = Epoch { id: Some(epoch), opened: cx.at, ..Epoch::default() };
             }
             Fact::Inserted { session, source: Source::Notice { child }, .. } => self.notice(cx, session, child),
@@ -97,8 +109,19 @@ impl Check for Notices {
                     epoch.disowned = Some(cx.at);
                 }
             }
-            Fact::EndEdge { session, .. } if !cx.limits.foreign => self.judge(cx, session, false),
+            Fact::EndEdge { session, run, .. } if !cx.limits.foreign => {
+                match self.former.iter().position(|(at, epoch)| *at == session && epoch.id == Some(run)) {
+                    Some(at) => {
+                        let (_, epoch) = self.former.remove(at);
+                        owed(cx, session, &epoch, true);
+                    }
+                    None => self.judge(cx, session, false),
+                }
+            }
             Fact::Quiet => {
+                for (session, epoch) in std::mem::take(&mut self.former) {
+                    owed(cx, session, &epoch, true);
+                }
                 for at in (0..self.ended.len()).rev() {
                     let session = self.ended[at];
                     self.judge(cx, session, true);
@@ -111,6 +134,9 @@ impl Check for Notices {
                         *epoch = Epoch::default();
                     }
                 }
+                self.former.retain(|(session, _)| {
+                    cx.world.sessions.get(*session).is_some_and(|state| state.process != cx.event.process)
+                });
                 self.ended.clear();
             }
             _ => {}
@@ -119,6 +145,7 @@ impl Check for Notices {
 
     fn clear(&mut self) {
         self.epochs.clear();
+        self.former.clear();
         self.ended.clear();
     }
 }
@@ -134,6 +161,10 @@ impl Notices {
         {
             let text = format!("the notice about {} went to {}, which is not its parent", cx.name(child), cx.name(session));
             cx.broken("NOTICE-10", Some(child), None, text);
+        }
+        if let Some((_, epoch)) = self.former.iter_mut().find(|(at, epoch)| *at == child && epoch.owes()) {
+            epoch.notice = Some(cx.at);
+            return;
         }
         let Some(epoch) = self.epochs.get_mut(child).filter(|epoch| epoch.id.is_some()) else { return };
         if let Some(notice) = epoch.notice {
@@ -154,21 +185,26 @@ impl Notices {
     fn judge(&mut self, cx: &mut Cx<'_>, session: Sym, last: bool) {
         let Some(epoch) = self.epochs.get_mut(session).filter(|epoch| epoch.released && !epoch.judged) else { return };
         epoch.judged = true;
-        if epoch.notice.is_some() || epoch.announced.is_none() || epoch.rolled_back || !cx.rules.notices {
-            return;
-        }
-        let Some((heir, left)) = epoch.heir else { return };
-        let Some(object) = cx.world.agents.get(heir).filter(|heir| heir.current) else { return };
-        let Some(parent) = object.session else { return };
-        let fault = cx.world.sessions.get(parent).and_then(|state| state.fault).max(cx.world.general_fault);
-        let refuses = object.disposal.is_some() || cx.strikes(fault, left);
-        if !refuses {
-            let (requirement, what) = match last {
-                true => ("NOTICE-03", "ended"),
-                false => ("NOTICE-04", "was let go of"),
-            };
-            let text = format!("an epoch of {} {what} and {} was not told", cx.name(session), cx.name(parent));
-            cx.broken(requirement, Some(session), Some(left), text);
-        }
+        owed(cx, session, epoch, last);
+    }
+}
+
+/// A notice about `epoch`, which ended here, must be there if it is owed.
+fn owed(cx: &mut Cx<'_>, session: Sym, epoch: &Epoch, last: bool) {
+    if !epoch.owes() || !cx.rules.notices {
+        return;
+    }
+    let Some((heir, left)) = epoch.heir else { return };
+    let Some(object) = cx.world.agents.get(heir).filter(|heir| heir.current) else { return };
+    let Some(parent) = object.session else { return };
+    let fault = cx.world.sessions.get(parent).and_then(|state| state.fault).max(cx.world.general_fault);
+    let refuses = object.disposal.is_some() || cx.strikes(fault, left);
+    if !refuses {
+        let (requirement, what) = match last {
+            true => ("NOTICE-03", "ended"),
+            false => ("NOTICE-04", "was let go of"),
+        };
+        let text = format!("an epoch of {} {what} and {} was not told", cx.name(session), cx.name(parent));
+        cx.broken(requirement, Some(session), Some(left), text);
     }
 }

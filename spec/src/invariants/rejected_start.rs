@@ -5,6 +5,7 @@
 //! * Nothing of its log reaches storage: no acknowledged record before the start is final (START-08), no stored bytes and no listed row after it was refused
 //!   (START-06, before `2026-09-01` START-07).
 //! * Its id can be used again (START-04): a start with a reserved id is `busy` only if something has that id, or had it during the call.
+//! * No session becomes a child below itself (START-11).
 //! * Its capacity slot is free again (START-05): a start or delivery is refused at the limit only if enough Activations and calls in flight were there.
 //! * `closing` is true: a scope at or above the actor, an unload, or a teardown of actor, target or somebody above (DRAIN-01, DRAIN-07). Needs `scopes`.
 //!
@@ -21,7 +22,9 @@ use crate::revision::Revision;
 pub(super) const ABOUT: Invariant = Invariant {
     name: "rejected-start",
     title: "a refused start leaves nothing, and every refusal has its reason",
-    requirements: &["START-03", "START-04", "START-05", "START-06", "START-07", "START-08", "START-09", "DRAIN-01", "DRAIN-07"],
+    requirements: &[
+        "START-03", "START-04", "START-05", "START-06", "START-07", "START-08", "START-09", "START-11", "DRAIN-01", "DRAIN-07",
+    ],
     fields: &[Field::Registry, Field::Activations, Field::Origin],
 };
 
@@ -69,7 +72,13 @@ impl Check for RejectedStart {
                 self.peaks(cx, Some(op), None);
             }
             Fact::ActivationOpened { session, .. } => self.peaks(cx, None, Some(session)),
-            Fact::AgentEntered { session, .. } => {
+            Fact::AgentEntered { session, parent, .. } => {
+                if let Some(parent) = parent
+                    && cx.world.lineage(parent).any(|at| at == session)
+                {
+                    let text = format!("{} entered below itself, as a child of {}", cx.name(session), cx.name(parent));
+                    cx.broken("START-11", Some(session), None, text);
+                }
                 let Some(op) = cx.event.op else { return };
                 let child = self.children.entry(session);
                 child.opener = cx.world.ops.get(op).is_some_and(|state| state.verb == Some(Verb::Start)).then_some(op);
@@ -304,8 +313,19 @@ impl RejectedStart {
             let text = format!("{} was refused because {} is taken, and nothing ever had that id", cx.name(op), cx.name(session));
             return cx.broken("START-04", Some(op), Some(invoked), text);
         };
-        let busy =
-            state.present() || state.known || stored || state.durable > 0 || state.last_live.is_some_and(|live| live > invoked);
+        // Nobody may become a child below itself (START-11).
+        let above = cx
+            .world
+            .ops
+            .get(op)
+            .and_then(|op| cx.world.session_of(op.actor?))
+            .is_some_and(|parent| cx.world.lineage(parent).any(|at| at == session));
+        let busy = above
+            || state.present()
+            || state.known
+            || stored
+            || state.durable > 0
+            || state.last_live.is_some_and(|live| live > invoked);
         // Whoever else asked for the id at the same time may have held it.
         let rival = cx.world.ops.iter().any(|(other, rival)| {
             other != op

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::testing::{C, D, P, Story, family};
+use super::testing::{C, Child, D, P, Story, family};
 use super::{Checker, Field, FieldSet, INVARIANTS};
 use crate::history::{
     Authority, CancelCause, CloseCause, Diagnosis, DiscardCause, Fact, List, RecordKind, Row, Source, StopReason, StorageFault,
@@ -350,6 +350,19 @@ fn listings() {
     lost.start("start", P, C, "m1").crash().load("re", "p", 1).fact(Fact::SessionEntered { session: "p" });
     lost.append("p", RecordKind::EndSeed);
     list(lost.durable("p"), "list", &[]).lawful();
+    // The id of a child that the crash forgot may become a root's; that of a durable child may not, and its row is owed.
+    let reborn = |durable: bool| {
+        let mut story = Story::new(R20260806);
+        story.root("create", P.0, P.1).start("start", P, C, "m1");
+        if durable {
+            story.durable("c");
+        }
+        story.crash().root("again", "c", "agent-c2");
+        list(&mut story, "list", &[]);
+        story
+    };
+    reborn(false).lawful();
+    reborn(true).breaks("listing-isolation", "LIST-01");
     let mut changed = both(R20260806);
     list(&mut changed, "list", &[("c", 5), ("d", 6)]);
     list(&mut changed, "again", &[("d", 4), ("c", 5)]).breaks("listing-order", "LIST-05");
@@ -406,6 +419,17 @@ fn rejected_start() {
     early.root("create", P.0, P.1).invoke("start", P.1, Verb::Start, Some("c")).enter("start", "p", C).durable("c");
     early.breaks("rejected-start", "START-08");
 
+    // The parent is gone and its child still runs: nobody becomes a child below itself.
+    let orphan = || {
+        let mut story = family(R20260901);
+        story.fact(Fact::AgentLeft { session: "p", agent: P.1 }).fact(Fact::SessionLeft { session: "p" });
+        story.invoke("s", "agent-c", Verb::Start, Some("p"));
+        story
+    };
+    orphan().refuse("s", RefusalClass::Busy).lawful();
+    let circle = Child { session: "p", agent: "agent-p2", epoch: "epoch-p" };
+    orphan().enter("s", "c", circle).breaks("rejected-start", "START-11");
+
     let full = Fact::Refused { class: RefusalClass::Capacity, code: Some("ACTIVATION_LIMIT_REACHED") };
     let limited = || {
         let mut story = Story::with(Checker::new(R20260901.rules(), FieldSet::ALL).with_limits(Some(1)));
@@ -449,6 +473,28 @@ fn notices() {
         .fact(Fact::Fault { session: Some("p"), fault: StorageFault::Append })
         .fact(end)
         .lawful();
+    // An observer of the notice's record may begin the next epoch before the insertion is told: the notice is still the last epoch's.
+    let again = Child { agent: "agent-c2", epoch: "epoch-c2", ..C };
+    let reopened = || {
+        let mut story = family(R20260806);
+        story.leave(C, CloseCause::Settled).invoke("more", P.1, Verb::Deliver, Some("c"));
+        story.op("more", Fact::SessionEntered { session: "c" });
+        story.op("more", Fact::AgentEntered { session: "c", agent: again.agent, parent: Some("p") });
+        story.op("more", Fact::ActivationOpened { session: "c", epoch: again.epoch, agent: again.agent });
+        story.op("more", Fact::StartEdge { session: "c", run: again.epoch });
+        story.insert(Some("more"), "c", "m2", Source::Agent { sender: "p" });
+        story.op("more", Fact::Succeeded { child: None, message: Some("m2") });
+        story
+    };
+    reopened().insert(None, "p", "n1", Source::Notice { child: "c" }).fact(end).lawful();
+    reopened().fact(end).breaks("notices", "NOTICE-03");
+    reopened().later().fact(Fact::Quiet).breaks("notices", "NOTICE-03");
+    let mut both = reopened();
+    both.insert(None, "p", "n1", Source::Notice { child: "c" }).fact(end).turn("c", 2, "m2").answer("c", 2, "m2", "hi");
+    both.settle(again, "p", "n2", Some("hi")).lawful();
+    let mut once_for_both = reopened();
+    once_for_both.fact(end).turn("c", 2, "m2").answer("c", 2, "m2", "hi").leave(again, CloseCause::Settled);
+    once_for_both.insert(None, "p", "n1", Source::Notice { child: "c" }).breaks("notices", "NOTICE-03");
     let mut late = family(R20260901);
     late.fact(Fact::Owned { owner: "p", child: "c" })
         .leave(C, CloseCause::Settled)

@@ -236,7 +236,7 @@ impl World {
 
     /// Whether `above` is a durable ancestor of `session` and not itself.
     pub(super) fn is_above(&self, above: Sym, session: Sym) -> bool {
-        self.lineage(session).skip(1).any(|at| at == above)
+        above != session && self.lineage(session).skip(1).any(|at| at == above)
     }
 
     /// The topmost session above `session`: the owner of its capacity pool.
@@ -400,9 +400,11 @@ impl World {
             Fact::SessionEntered { session } => self.live(session, at, event.process).live = true,
             Fact::SessionLeft { session } => self.live(session, at, event.process).live = false,
             Fact::AgentEntered { session, agent, parent } => {
+                let created = event.op.and_then(|op| self.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::CreateSession));
                 let state = self.live(session, at, event.process);
                 state.agent = Some(agent);
-                if parent.is_some() {
+                // A new root may have the id of a child that a crash forgot.
+                if parent.is_some() || (created && state.durable == 0) {
                     state.parent = parent;
                 }
                 let object = self.agents.entry(agent);

@@ -17,7 +17,8 @@ pub(super) const ROWS: &[Requirement] = &[
         .because("it is the only way to leave nothing behind over a crash; a foreign host is judged by START-03 to START-07"),
     row("START-09", Must, ALL, PROVIDER, "A rejected start emits a pair of edges or none."),
     row("START-10", Must, ALL, BACKENDS, "A child's depth is its parent's depth plus one. A start above the given absolute cap is refused, and a resume never lowers a depth."),
-    row("START-11", Should, ALL, P_MANAGER, "A reserved id that is live or stored is refused as busy, and what holds the id is left as it is."),
+    row("START-11", Should, ALL, P_MANAGER, "A reserved id that is live or stored, or that the new child's own lineage names, is refused as busy, and what holds the id is left as it is.")
+        .because("a session below itself would have the authority of a parent over its own parent"),
     row("START-12", Must, ALL, ENUMERATION, "A created child carries exactly one own descriptor, written at its creation; a resume adds none."),
     row("START-13", Should, ALL, P_MANAGER, "The caller of a failed start sees the failure that stopped it, not one of its rollback."),
     row("START-14", Should, ALL, P_MANAGER, "Of two starts with one reserved id exactly one wins; the other is refused as busy, also when the winner is already settled."),

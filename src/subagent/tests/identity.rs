@@ -7,7 +7,7 @@ use hostproof_spec::names::Sym;
 
 use super::*;
 use crate::agent::{AgentHandle, CreateAgent};
-use crate::env::Signal;
+use crate::env::{Disk, Signal};
 use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Message, Record};
 use crate::subagent::descriptor::fresh;
 
@@ -279,4 +279,52 @@ fn everybody_who_releases_a_child_shares_one_disposal() {
         assert_eq!(stage.count(|fact| matches!(fact, Fact::ActivationReleased { session, .. } if *session == c)), 1);
         assert_eq!(stage.ends_of("c").len(), 1);
     }
+}
+
+#[test]
+fn no_session_becomes_a_child_below_itself() {
+    // Nothing of this root was ever stored, so only its descendants still know its id.
+    let stage = Stage::new(Revision::R20260806);
+    stage.world.script("c", [hang()]);
+    stage.world.script("g", [hang()]);
+    assert!(is_ok(&stage.bound("c", start("root", "c"))) && is_ok(&stage.bound("g", start("c", "g"))));
+    assert!(is_ok(&stage.ask(Operation::DisposeSession { agent: "root".to_owned() })));
+    assert!(!stage.is_live("root") && stage.is_live("c") && stage.is_live("g"));
+    for parent in ["c", "g"] {
+        assert_eq!(refusal(&stage.ask(start(parent, "root"))), "DUPLICATE_CHILD", "below {parent}");
+    }
+    assert!(!stage.is_live("root") && stage.world.reached("subagent/reserved-id-above-its-parent"));
+    assert!(is_ok(&stage.bound("again", create("root"))), "a new root may have it");
+}
+
+#[test]
+fn an_id_that_a_row_of_the_parent_names_is_taken_though_its_log_is_lost() {
+    let stage = Stage::new(Revision::R20260901);
+    assert!(is_ok(&stage.ask(start("root", "c"))));
+    let path = stage.file_of("c").expect("stored");
+    stage.world.block_on(stage.world.mem_disk().remove(&path)).expect("it was there");
+    let stage = stage.crashed();
+    assert_eq!(refusal(&stage.ask(start("root", "c"))), "DUPLICATE_CHILD");
+    assert_eq!(stage.rows("root").len(), 1);
+}
+
+#[test]
+fn a_message_that_an_observer_sends_inside_the_opening_of_an_epoch_is_seen_when_it_is_claimed() {
+    let stage = Stage::new(Revision::R20260806);
+    let (driver, c) = (stage.driver.clone(), stage.world.sym("c"));
+    let sent: Rc<RefCell<Option<Pending>>> = Rc::default();
+    let inside = sent.clone();
+    stage.world.once(
+        move |fact| matches!(fact, Fact::ActivationOpened { session, .. } if *session == c),
+        move || {
+            let operation =
+                Operation::Prompt { agent: "c".to_owned(), list: List::NextTurn, waking: true, content: "early".to_owned() };
+            *inside.borrow_mut() = Some(driver.start(Call { op: "inside".to_owned(), bind: None, aborted: false, operation }));
+            Ok(())
+        },
+    );
+    assert!(is_ok(&stage.bound("c", start("root", "c"))));
+    assert!(sent.borrow().as_ref().and_then(Pending::outcome).is_some_and(|outcome| is_ok(&outcome)));
+    assert_eq!(stage.count(|fact| matches!(fact, Fact::Claimed { session, .. } if *session == c)), 2);
+    assert!(!stage.is_live("c"), "both were worked off, so nothing keeps the epoch");
 }
