@@ -717,6 +717,41 @@ fn a_creation_signal_means_nothing_afterwards() {
 }
 
 #[test]
+fn an_interrupt_inside_an_insertion_parks_that_message_with_the_others() {
+    let (host, agent, _) = one();
+    host.world.script("s", [hang()]);
+    host.followup(&agent, "a").unwrap();
+    host.world.run();
+    let (b, interrupted) = (host.world.sym("b"), agent.clone());
+    host.world.once(
+        move |fact| matches!(fact, Fact::Inserted { message, .. } if *message == b),
+        move || {
+            interrupted.cancel(None, None, CancelCause::User, true);
+            Ok(())
+        },
+    );
+    host.followup(&agent, "b").unwrap();
+    host.world.run();
+    assert!(agent.is_idle() && agent.inbox().contains(b), "{:?}", host.world.story("s"));
+}
+
+#[test]
+fn no_input_is_logged_after_a_disposal_that_its_own_step_set_off() {
+    let (host, agent, handle) = one();
+    host.world.once(
+        |fact| matches!(fact, Fact::Appended { record: RecordKind::StepStart, .. }),
+        move || {
+            drop(handle.dispose(None));
+            Ok(())
+        },
+    );
+    host.followup(&agent, "a").unwrap();
+    host.world.run();
+    assert!(agent.is_closing() && host.world.requests("s").is_empty());
+    assert!(!kinds(&agent).contains(&RecordKind::UserMessage), "{:?}", kinds(&agent));
+}
+
+#[test]
 fn maintenance_latches_wakes_until_it_ends() {
     let (host, agent, _) = one();
     let (sender, receiver) = tokio::sync::oneshot::channel::<()>();

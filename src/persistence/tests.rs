@@ -10,6 +10,7 @@ use hostproof_spec::bugs::{Bug, BugSet};
 use hostproof_spec::history::{Fact, List, Source, StopReason};
 use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::revision::Revision;
+use hostproof_spec::wire::HoldPoint;
 use proptest::prelude::*;
 
 use crate::env::{Env, ToolCall};
@@ -18,6 +19,7 @@ use crate::persistence::scan::{ScanError, closers, scan};
 use crate::persistence::testing::{Failing, MemDisk, MemEnv};
 use crate::persistence::{Persistence, ReadError, WriteError, Writer, encode_id};
 use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, Record, ToolFilter};
+use crate::testing::World;
 
 const ID: &str = "0b0c0d0e-0000-4000-8000-000000000001";
 
@@ -650,6 +652,54 @@ fn what_a_load_returns_is_durable_though_a_sync_had_dropped_it() {
         let again = encode_all(env.names(), &again.records);
         assert!(again == loaded, "failure at call {at}: nothing of it is lost");
     }
+}
+
+#[test]
+fn what_a_load_returns_keeps_its_name_though_an_earlier_process_died_before_it_was_durable() {
+    let mut found = 0;
+    for at in 0..20 {
+        let disk = Rc::new(MemDisk::default());
+        let (env, persistence) = host(&disk, FORMAT_V4);
+        let (writer, records) = new_writer(&env, &persistence, FORMAT_V4);
+        writer.open();
+        records.iter().for_each(|record| writer.enqueue(record.clone()));
+        disk.die_at.set(Some(at));
+        let _ = env.wait(writer.flush());
+        env.kill();
+        // Only the process died: what it wrote is still to be read.
+        disk.die_at.set(None);
+        let (env, persistence) = host(&disk, FORMAT_V4);
+        let Ok(loaded) = load(&env, &persistence) else { continue };
+        found += 1;
+        let loaded = encode_all(env.names(), &loaded.records);
+        env.kill();
+        disk.crash(0);
+        let (env, persistence) = host(&disk, FORMAT_V4);
+        let again = load(&env, &persistence).unwrap_or_else(|error| panic!("died at call {at}: {error}"));
+        assert!(encode_all(env.names(), &again.records) == loaded, "died at call {at}");
+    }
+    assert!(found > 5, "{found}");
+}
+
+#[test]
+fn a_log_is_not_closed_while_a_retry_may_still_write_into_it() {
+    let world = World::new();
+    let persistence = Persistence::new(world.env(), rules(FORMAT_V4));
+    let writer = persistence.writer(Rc::new(header(world.env().names(), FORMAT_V4)), 0, false);
+    writer.open();
+    let first = world.hold_next(HoldPoint::StoreAppend);
+    interrupted_turn(world.env().names()).into_iter().for_each(|record| writer.enqueue(Rc::new(record)));
+    let closed = world.start(writer.close());
+    world.run();
+    let retry = world.hold_next(HoldPoint::StoreAppend);
+    let _flushed = world.start(writer.flush());
+    first.fail();
+    world.run();
+    assert!(closed.borrow().is_none(), "the flush that came later began another attempt, which is under way");
+    assert!(world.reached("persistence/closed-during-an-attempt"));
+    retry.release();
+    world.run();
+    assert!(matches!(&*closed.borrow(), Some(Ok(()))), "and that one made everything durable");
 }
 
 #[test]
