@@ -9,6 +9,11 @@ use hostproof_sim::schedule::Strategy;
 use hostproof_spec::bugs::Bug;
 use hostproof_spec::revision::Revision;
 
+/// More threads than this are a slip of the finger, and take the machine down with them.
+const MOST_JOBS: usize = 1024;
+/// An audit keeps a line for each of its trials, three times.
+const MOST_AUDITED: u64 = 1_000_000;
+
 /// Says whether an agent-session host is safe: simulate, replay, certify.
 #[derive(Debug, Parser)]
 #[command(name = "hostproof", version, propagate_version = true)]
@@ -87,7 +92,7 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 0)]
     pub base: u64,
     /// Threads [default: one a core].
-    #[arg(long)]
+    #[arg(long, value_parser = parse_jobs)]
     pub jobs: Option<usize>,
     /// Stop after this long, such as 30s, 10m or 2h.
     #[arg(long, value_parser = parse_duration)]
@@ -140,13 +145,13 @@ pub struct BugsArgs {
     #[arg(long = "bug", value_name = "ID")]
     pub bugs: Vec<Bug>,
     /// Most trials for each.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub trials: u64,
     /// What the seeds are derived from.
     #[arg(long, default_value_t = 0)]
     pub base: u64,
     /// Threads [default: one a core].
-    #[arg(long)]
+    #[arg(long, value_parser = parse_jobs)]
     pub jobs: Option<usize>,
 }
 
@@ -157,7 +162,7 @@ pub struct AuditArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
     /// How many trials.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=MOST_AUDITED))]
     pub trials: u64,
     /// What the seeds are derived from.
     #[arg(long, default_value_t = 0)]
@@ -244,6 +249,11 @@ pub enum ConformanceCommand {
         #[arg(long)]
         out: PathBuf,
     },
+}
+
+fn parse_jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().map_err(|_| format!("`{text}` is not a number of threads"))?;
+    if (1..=MOST_JOBS).contains(&jobs) { Ok(jobs) } else { Err(format!("{jobs} is not in 1..={MOST_JOBS}")) }
 }
 
 fn parse_duration(text: &str) -> Result<std::time::Duration, String> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hostproof_conformance::deviations::{self, Deviation};
-use hostproof_conformance::host::{Host, ProcessHost};
+use hostproof_conformance::host::{Host, ProcessHost, leftovers};
 use hostproof_conformance::reference::{self, ServeConfig};
 use hostproof_conformance::report;
 use hostproof_conformance::scenario::Scenario;
@@ -11,6 +11,8 @@ use hostproof_conformance::suite::{Options, Unevaluated, evaluate};
 use hostproof_spec::bugs::BugSet;
 use hostproof_spec::envelope::Exit;
 use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::args::{CertifyArgs, ServeArgs};
 use crate::output::{Output, Problem, Report};
@@ -40,7 +42,12 @@ pub fn certify(args: &CertifyArgs, output: Output) -> Result<Report<report::Repo
     }
     let mut options =
         Options { revision: args.revision, filter: args.filter.clone(), exact_codes: args.exact_codes, ..Options::default() };
+    if let Some(dir) = &args.report {
+        // Before the suite runs: minutes of work must not be lost to a slip in a path.
+        report::probe(dir).map_err(|error| unwritable(dir, &error))?;
+    }
     let mut host = choose(args, &scenarios, &mut options)?;
+    leave_nothing_when_stopped()?;
     let bar = progress(output, scenarios.len());
     let evaluation = evaluate(host.as_mut(), &scenarios, &options, &mut |case| {
         bar.set_message(case.id.clone());
@@ -49,12 +56,27 @@ pub fn certify(args: &CertifyArgs, output: Output) -> Result<Report<report::Repo
     bar.finish_and_clear();
     let evaluation = evaluation.map_err(unevaluated)?;
     if let Some(dir) = &args.report {
-        report::write(&evaluation, dir).map_err(|error| {
-            Problem::usage(format!("the report cannot be written to {}: {error}", dir.display()))
-                .help("name a directory that can be written")
-        })?;
+        report::write(&evaluation, dir).map_err(|error| unwritable(dir, &error))?;
     }
     Ok(Report { exit: evaluation.exit(), text: report::summary(&evaluation), data: report::Report::new(&evaluation) })
+}
+
+fn unwritable(dir: &Path, error: &std::io::Error) -> Problem {
+    Problem::usage(format!("the report cannot be written to {}: {error}", dir.display()))
+        .help("name a directory that can be written")
+}
+
+/// A host leads a process group of its own, so that an interrupt at the terminal does not reach it: we pass it on, and then end as the signal says.
+fn leave_nothing_when_stopped() -> Result<(), Problem> {
+    let cannot = |error: std::io::Error| Problem::fault(format!("signals cannot be handled: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            leftovers::remove_all();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop).map_err(cannot)
 }
 
 fn choose(args: &CertifyArgs, scenarios: &[Scenario], options: &mut Options) -> Result<Box<dyn Host>, Problem> {
@@ -101,7 +123,7 @@ fn recorded(dir: &Path, scenarios: &[Scenario]) -> Result<Vec<Deviation>, Proble
 
 fn unevaluated(error: Unevaluated) -> Problem {
     match error {
-        Unevaluated::NotStarted(_) => Problem::inconclusive(error.to_string())
+        Unevaluated::NotStarted(_) => Problem::inconclusive(report::one_line(&error.to_string()))
             .help("the host must answer `initialize` on its standard output; try the command by hand"),
         Unevaluated::OtherRevision(own, _) => {
             Problem::inconclusive(error.to_string()).help(format!("leave --revision out, or say --revision {own}"))

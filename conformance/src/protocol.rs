@@ -149,9 +149,12 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
 fn message<T: DeserializeOwned>(mut object: Map<String, Value>) -> Result<T, (i32, String)> {
     object.remove("jsonrpc");
     object.remove("id");
+    let method = object.get("method").and_then(Value::as_str).map(str::to_owned);
     serde_json::from_value(Value::Object(object)).map_err(|error| {
         let why = error.to_string();
-        let code = if why.starts_with("unknown variant") { METHOD_NOT_FOUND } else { INVALID_PARAMS };
+        // Parameters have variants too: only one that names the method says that there is no such method.
+        let unknown = method.is_some_and(|method| why.starts_with(&format!("unknown variant `{method}`")));
+        let code = if unknown { METHOD_NOT_FOUND } else { INVALID_PARAMS };
         (code, why)
     })
 }
@@ -178,6 +181,9 @@ mod tests {
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"fly","params":{}}"#), METHOD_NOT_FOUND);
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"quiesce","params":{"budgetMs":"soon"}}"#), INVALID_PARAMS);
         assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"method":"quiesce","params":{"budgetMs":1,"extra":1}}"#), INVALID_PARAMS);
+        let nowhere = r#"{"jsonrpc":"2.0","id":1,"method":"hold/arm","params":{"hold":"h","point":"nowhere","nth":1}}"#;
+        assert_eq!(code(nowhere), INVALID_PARAMS);
+        assert_eq!(code(r#"{"jsonrpc":"2.0","id":1,"params":{}}"#), INVALID_PARAMS);
     }
 
     #[test]

@@ -54,6 +54,15 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Report).to_value()
 }
 
+/// Makes `dir`, if need be, and sees that files can be written there.
+///
+/// # Errors
+/// What the file system says.
+pub fn probe(dir: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    tempfile::NamedTempFile::new_in(dir).map(drop)
+}
+
 /// Writes `report.json`, `junit.xml` and `summary.txt` into `dir`, which is made if need be. Returns their paths.
 ///
 /// # Errors
@@ -115,6 +124,17 @@ pub fn junit(evaluation: &Evaluation) -> io::Result<String> {
 /// The summary for people.
 #[must_use]
 pub fn summary(evaluation: &Evaluation) -> String {
+    // What a host says of itself must not reach a terminal as a command to it.
+    told(evaluation).chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// What somebody else said, as a part of one line.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+fn told(evaluation: &Evaluation) -> String {
     let host = &evaluation.host;
     let mut text = String::new();
     let mut line = |args: std::fmt::Arguments<'_>| {
@@ -129,8 +149,8 @@ pub fn summary(evaluation: &Evaluation) -> String {
     }
     line(format_args!(
         "{} {} under {}: {} scenarios, suite {}, {} ms",
-        host.host.name,
-        host.host.version,
+        one_line(&host.host.name),
+        one_line(&host.host.version),
         host.revision,
         evaluation.cases.len(),
         evaluation.suite,

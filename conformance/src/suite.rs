@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::deviations::{Deviation, apply};
 use crate::host::Host;
+use crate::host::leftovers::StoresDir;
 use crate::judge::{Judgement, Rule, judge};
 use crate::run::{Budgets, HostFailure, Link, Obstacle, Played, Setting, fresh_store, hello, play};
 use crate::scenario::{LoadError, Scenario, Strength, calibration, needs};
@@ -150,7 +151,7 @@ pub fn evaluate(
     told: &mut dyn FnMut(&CaseReport),
 ) -> Result<Evaluation, Unevaluated> {
     let began = Instant::now();
-    let stores = tempfile::Builder::new().prefix("hostproof-").tempdir()?;
+    let stores = StoresDir::new()?;
     let mut link = Link::new(host, options.budgets);
     let handshake = link.start().and_then(|()| hello(&mut link, options.revision)).map_err(Unevaluated::NotStarted);
     let handshake = match handshake {
@@ -236,7 +237,7 @@ fn millis(took: Duration) -> u64 {
 /// # Errors
 /// [`Unevaluated`] if the host would not start.
 pub fn certify_alone(host: &mut dyn Host, scenario: &Scenario, options: &Options) -> Result<(Verdict, Played), Unevaluated> {
-    let stores = tempfile::Builder::new().prefix("hostproof-").tempdir()?;
+    let stores = StoresDir::new()?;
     let mut link = Link::new(host, options.budgets);
     let handshake = link.start().and_then(|()| hello(&mut link, options.revision)).map_err(Unevaluated::NotStarted)?;
     let rule = Rule {

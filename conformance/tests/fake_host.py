@@ -41,6 +41,8 @@ def op(number, calls):
             sys.stderr.write("fake host: this is too much\n")
             sys.stderr.flush()
             sys.exit(7)
+        while prompt and how == "chatters":
+            note("observe", fact={"kind": "scope-closed", "root": "P"})
         if prompt and how == "nonsense":
             sys.stdout.write("{oops\n")
             sys.stdout.flush()
@@ -67,6 +69,9 @@ if how == "banner":
     sys.stdout.write("Welcome to the fake host!\n")
     sys.stdout.flush()
 
+while how == "floods":
+    sys.stdout.write("y\n" * 1000)
+
 for line in sys.stdin:
     request = json.loads(line)
     method, number = request["method"], request.get("id")
@@ -85,7 +90,7 @@ for line in sys.stdin:
     elif method == "op":
         op(number, request["params"]["calls"])
     elif method == "quiesce":
-        state = "busy" if how == "busy" else "quiet"
+        state = {"busy": "busy", "held": "held"}.get(how, "quiet")
         answer(number, {"state": state, "waiting": ["something"] if how == "busy" else []})
     else:
         answer(number, {})

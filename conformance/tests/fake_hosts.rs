@@ -119,6 +119,19 @@ fn a_host_that_speaks_nonsense_from_the_start_is_blamed_with_its_line() {
 }
 
 #[test]
+fn a_host_that_never_stops_talking_is_blamed_in_bounded_time() {
+    let HostFailure::Protocol { line, .. } = unevaluated("floods") else { panic!("it broke the protocol") };
+    assert_eq!(line, "y");
+    let evaluation = evaluated("chatters", Duration::from_secs(60));
+    for case in &evaluation.cases {
+        let verdict = &case.verdict;
+        assert!(matches!(verdict, Verdict::Hang { .. } | Verdict::ProtocolError { .. }), "{verdict:?}");
+        assert!(verdict.detail().contains("notifications"), "{verdict:?}");
+    }
+    assert_eq!(evaluation.exit(), Exit::Found);
+}
+
+#[test]
 fn a_host_that_dies_in_a_case_crashes_that_case_and_is_started_again() {
     let evaluation = evaluated("dies", SOON);
     for case in &evaluation.cases {
@@ -131,7 +144,7 @@ fn a_host_that_dies_in_a_case_crashes_that_case_and_is_started_again() {
 
 #[test]
 fn nonsense_in_the_middle_is_a_protocol_error_with_the_offending_line() {
-    for how in ["nonsense", "unknown-op", "done-twice", "lc-back", "no-bytes"] {
+    for how in ["nonsense", "unknown-op", "done-twice", "lc-back", "no-bytes", "held"] {
         let evaluation = evaluated(how, SOON);
         for case in &evaluation.cases {
             let Verdict::ProtocolError { line, why } = &case.verdict else { panic!("{how}: {:?}", case.verdict) };

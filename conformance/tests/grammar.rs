@@ -63,6 +63,12 @@ fn every_mistake_is_named_with_its_place_and_what_to_do() {
             "      - ok: [say]\n      - fate: { message: A, is: [claimed, pending] }\n      - never: { fact: { kind: discarded, message: A }, from: said }\n",
             "      []\n",
         ),
+        (
+            "no check that can fail",
+            "      - ok: [say]\n      - fate: { message: A, is: [claimed, pending] }\n      - never: { fact: { kind: discarded, message: A }, from: said }\n",
+            "      - any: [say]\n",
+        ),
+        ("a check of nothing", "ok: [say]", "ok: []"),
         ("no YAML", "steps:", "steps: ]"),
     ];
     let mut report = String::new();

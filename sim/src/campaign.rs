@@ -553,7 +553,8 @@ pub fn hunt(bug: &BugPlan, base: u64, trials: u64, jobs: usize) -> Result<Hunt, 
     };
     for (revision, share) in [(Revision::R20260901, 3), (Revision::R20260806, 1), (Revision::R20260722, 1)] {
         let config = Config { revision, ..Config::default() }.with_bug(bug.bug);
-        let campaign = Campaign { config, base, trials: Some(trials * share / 5), jobs, audit_every: 0, ..Campaign::default() };
+        let campaign =
+            Campaign { config, base, trials: Some(share_of(trials, share)), jobs, audit_every: 0, ..Campaign::default() };
         let report = run(&campaign, &|_| {})?;
         hunt.millis += report.millis;
         if let Some(found) = report.found.into_iter().next() {
@@ -566,6 +567,12 @@ pub fn hunt(bug: &BugPlan, base: u64, trials: u64, jobs: usize) -> Result<Hunt, 
         hunt.trials += report.trials;
     }
     Ok(hunt)
+}
+
+/// So many fifths of a budget, rounded down.
+fn share_of(trials: u64, fifths: u64) -> u64 {
+    // Whole fifths first, so that the largest budget has a share as well.
+    trials / 5 * fifths + trials % 5 * fifths / 5
 }
 
 /// Looks for every planted bug.

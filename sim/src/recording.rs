@@ -259,7 +259,21 @@ fn entity_hash(entity: &str) -> u64 {
 pub fn replay(runner: &mut Runner, recording: &Recording) -> Result<Telling, Divergence> {
     let telling = tell_recording(runner, recording);
     compare(recording.trial, (&recording.ticks, &recording.hash), (&telling.ticks, &telling.recording.hash))?;
+    // The same history, judged otherwise: nobody may take a failure for a success because its file says less, or more, than is there.
+    let (expected, found) = (judged(recording), judged(&telling.recording));
+    if expected != found {
+        let diff = similar::TextDiff::from_lines(&expected, &found).unified_diff().header("expected", "found").to_string();
+        return Err(Divergence { trial: recording.trial, tick: recording.ticks.len(), diff });
+    }
     Ok(telling)
+}
+
+/// What a recording says went wrong. Not in which words: those are for people.
+fn judged(recording: &Recording) -> String {
+    let Some(finding) = &recording.finding else { return "no broken invariant\n".to_owned() };
+    let fingerprint = recording.fingerprint.as_ref().map(ToString::to_string).unwrap_or_default();
+    let Finding { invariant, requirement, subject, events, .. } = finding;
+    format!("{invariant} ({requirement:?}) of {subject:?}, events {events:?}\nfingerprint: {fingerprint}\n")
 }
 
 /// Compares two tellings: ticks and final hash each.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 mod in_process;
+pub mod leftovers;
 mod process;
 
 pub use in_process::{InProcessHost, Stage};

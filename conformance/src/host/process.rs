@@ -5,13 +5,16 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hostproof_spec::wire::LINE_LIMIT;
 
-use super::{Host, LastWords, Received, STDERR_LINES, StartError};
+use super::{Host, LastWords, Received, STDERR_LINES, StartError, leftovers};
+
+/// How many lines of a host are read before they are asked for.
+const LINES_AHEAD: usize = 1024;
 
 /// A host that is started with a command.
 pub struct ProcessHost {
@@ -45,13 +48,9 @@ impl Host for ProcessHost {
     fn start(&mut self) -> Result<(), StartError> {
         self.kill();
         self.last = LastWords::default();
-        let mut child = Command::new(&self.command[0])
-            .args(&self.command[1..])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = leftovers::spawn(&mut command)
             .map_err(|error| StartError::Absent { program: self.command[0].clone(), why: error.to_string() })?;
         let mut stdin = child.stdin.take().expect("it was piped");
         let stdout = child.stdout.take().expect("it was piped");
@@ -65,7 +64,8 @@ impl Host for ProcessHost {
                 }
             }
         });
-        let (incoming, lines) = channel();
+        // Bounded: a host that talks faster than it is judged waits in its pipe, and does not fill our memory.
+        let (incoming, lines) = sync_channel(LINES_AHEAD);
         std::thread::spawn(move || read_lines(stdout, &incoming));
         let tail = Arc::new(Mutex::new(VecDeque::new()));
         let kept = tail.clone();
@@ -103,10 +103,8 @@ impl Host for ProcessHost {
             exit = running.child.try_wait().ok().flatten();
         }
         let by_itself = exit.is_some();
-        if let Some(group) = i32::try_from(running.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-            // Also what the host started: its group outlives it.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
+        // Also what the host started: its group outlives it.
+        leftovers::kill_group(running.child.id());
         let status = exit.or_else(|| running.child.wait().ok());
         self.last.exit = by_itself.then(|| status.map(|status| status.to_string())).flatten();
         if by_itself {
@@ -134,7 +132,7 @@ fn tail_of(kept: &Mutex<VecDeque<String>>) -> Vec<String> {
     kept.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default()
 }
 
-fn read_lines(stdout: impl Read, incoming: &Sender<Received>) {
+fn read_lines(stdout: impl Read, incoming: &SyncSender<Received>) {
     let mut reader = BufReader::new(stdout);
     loop {
         let mut line = Vec::new();

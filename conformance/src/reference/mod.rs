@@ -2,8 +2,8 @@
 //! must never judge, and never know which scenario it serves.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufRead, Write};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{BufRead, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use hostproof_spec::history::{Event, Fact};
 use hostproof_spec::names::Sym;
 use hostproof_spec::revision::{ChildListing, Messaging, Revision, Rules};
 use hostproof_spec::wire::{
-    Aborted, CAPABILITIES, Call, CaseBegin, Done, Empty, FaultTarget, HoldPoint, HostInfo, HostNote, Initialized, PROTOCOL,
-    Request, RpcError, Started, SuiteNote, TriggerAct, TriggerArm,
+    Aborted, CAPABILITIES, Call, CaseBegin, Done, Empty, FaultTarget, HoldPoint, HostInfo, HostNote, Initialized, LINE_LIMIT,
+    PROTOCOL, Request, RpcError, Started, SuiteNote, TriggerAct, TriggerArm,
 };
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -55,8 +55,8 @@ pub fn serve_stdio(config: ServeConfig) -> std::io::Result<()> {
     let (lines, input) = unbounded_channel();
     // Reading blocks, so it has a thread; it ends with the process.
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { break };
+        let mut stdin = std::io::stdin().lock();
+        while let Some(line) = request_line_of(&mut stdin) {
             if lines.send(line).is_err() {
                 break;
             }
@@ -75,6 +75,32 @@ pub fn serve_stdio(config: ServeConfig) -> std::io::Result<()> {
     // Everything that was said must be written before the process ends.
     let _ = writer.join();
     Ok(())
+}
+
+/// The next line, without line feed; `None` at the end of the input. What is no text, or too long, comes as a line that is refused: the suite gets its answer,
+/// and the lines after it are served.
+fn request_line_of(input: &mut impl BufRead) -> Option<String> {
+    let limit = u64::try_from(LINE_LIMIT + 2).expect("16 MiB fit");
+    let mut line = Vec::new();
+    if input.by_ref().take(limit).read_until(b'\n', &mut line).ok()? == 0 {
+        return None;
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > LINE_LIMIT {
+        // The rest is of no use, and is not kept.
+        while !matches!(input.fill_buf(), Ok([]) | Err(_)) {
+            let buffered = input.fill_buf().ok()?;
+            let end = buffered.iter().position(|byte| *byte == b'\n');
+            let used = end.map_or(buffered.len(), |end| end + 1);
+            input.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+    }
+    // No JSON begins with the replacement character, so that no request comes through with other text than was sent.
+    Some(String::from_utf8(line).unwrap_or_else(|error| format!("\u{fffd}{}", String::from_utf8_lossy(error.as_bytes()))))
 }
 
 fn run(config: ServeConfig, stage: Stage) {
@@ -211,6 +237,9 @@ impl Server {
     async fn answer(&mut self, request: Request) -> Answer {
         match request {
             Request::Initialize(initialize) => {
+                if !initialize.protocol.iter().any(|offered| offered == PROTOCOL) {
+                    return Err(cannot(format!("this host speaks protocol {PROTOCOL}, which was not offered")));
+                }
                 let revision = self.config.revision.or(initialize.revision).unwrap_or_default();
                 self.revision = Some(revision);
                 let info = HostInfo {
@@ -245,9 +274,14 @@ impl Server {
                         done()
                     }
                     Request::Op(op) => {
-                        for call in op.calls {
-                            case.call(call)?;
+                        // All or none: a call that was started cannot be taken back.
+                        let mut asked: BTreeSet<&str> = BTreeSet::new();
+                        for call in &op.calls {
+                            if case.pending.borrow().contains_key(&call.op) || !asked.insert(&call.op) {
+                                return Err(cannot(format!("the operation `{}` was asked before", call.op)));
+                            }
                         }
+                        op.calls.into_iter().for_each(|call| case.call(call));
                         done()
                     }
                     Request::Quiesce(quiesce) => {
@@ -318,14 +352,10 @@ fn lies_in(store: &Path, root: &Path) -> bool {
 }
 
 impl Case {
-    fn call(&self, call: Call) -> Result<(), RpcError> {
-        if self.pending.borrow().contains_key(&call.op) {
-            return Err(cannot(format!("the operation `{}` was asked before", call.op)));
-        }
+    fn call(&self, call: Call) {
         let op = call.op.clone();
         let pending = self.driver.start(call);
         self.pending.borrow_mut().insert(op, pending);
-        Ok(())
     }
 
     /// Takes the host down in order: nothing is held any more, every child is released, every top-level session disposed.

@@ -63,6 +63,11 @@ pub enum HostFailure {
     },
 }
 
+/// Most notifications that may come before one answer. A scenario has some hundred facts; a host that says more than this does not stop talking.
+pub const NOTES_LIMIT: usize = 100_000;
+/// How long what a killed host still had in its pipe is read.
+const DRAIN: Duration = Duration::from_secs(1);
+
 /// One conversation.
 pub struct Link<'h> {
     host: &'h mut dyn Host,
@@ -96,8 +101,13 @@ impl<'h> Link<'h> {
 
     /// Kills the process at once. Returns what it had said until then.
     pub fn kill(&mut self) -> Vec<(HostNote, String)> {
-        // What is in the pipe was said before the kill, as far as anyone can tell. A line that the kill cuts is nobody's fault.
+        // What is in the pipe was said before the kill, as far as anyone can tell. A line that the kill cuts is nobody's fault. A host that never stops
+        // talking must not keep the suite here.
+        let deadline = Instant::now() + DRAIN;
         while let Received::Line(line) = self.host.receive(Duration::ZERO) {
+            if self.notes.len() >= NOTES_LIMIT || Instant::now() >= deadline {
+                break;
+            }
             if let Ok(FromHost::Note(note)) = from_host(&line) {
                 self.notes.push((note, line));
             }
@@ -149,7 +159,21 @@ impl<'h> Link<'h> {
                 }
             };
             match from_host(&line) {
-                Ok(FromHost::Note(note)) => self.keep(note, line)?,
+                Ok(FromHost::Note(note)) => {
+                    if self.notes.len() >= NOTES_LIMIT {
+                        return Err(protocol(
+                            &line,
+                            format!("more than {NOTES_LIMIT} notifications before the answer to `{method}`"),
+                        ));
+                    }
+                    self.keep(note, line)?;
+                    // A line that is there already is received whatever the time: only this ends a host that talks without pause.
+                    if Instant::now() >= deadline {
+                        let stderr = self.host.last_words().stderr;
+                        let what = format!("nothing but notifications, and no answer to `{method}`, came");
+                        return Err(HostFailure::Hang { what, waited: bound, stderr });
+                    }
+                }
                 Ok(FromHost::Answer { id: answered, .. }) if answered != id => {
                     return Err(protocol(&line, format!("no request {answered} is open")));
                 }

@@ -1,6 +1,6 @@
 //! Playing one scenario: symbols to ids, steps to requests, waiting for quiet after each. Owns the order of what is done; must never judge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hostproof_spec::history::{Fact, List, StorageFault};
@@ -167,6 +167,7 @@ pub fn play(link: &mut Link<'_>, scenario: &Scenario, setting: &Setting) -> Play
         binds: BTreeMap::new(),
         messages: BTreeMap::new(),
         mounted: false,
+        armed: BTreeSet::new(),
     };
     let result = player.all();
     let mut played = player.played;
@@ -193,6 +194,8 @@ struct Player<'p, 'h> {
     /// Messages that are bound when an operation is done.
     messages: BTreeMap<String, String>,
     mounted: bool,
+    /// Holds of this process that were armed and not released.
+    armed: BTreeSet<String>,
 }
 
 impl Player<'_, '_> {
@@ -255,6 +258,7 @@ impl Player<'_, '_> {
             frozen_clock: self.scenario.frozen_clock,
         };
         self.base += 1_000_000;
+        self.armed.clear();
         self.played.collected.process_started();
         let Empty {} = self.ask(line, &Request::CaseBegin(begin))?;
         self.mounted = true;
@@ -275,6 +279,11 @@ impl Player<'_, '_> {
         if quiesced.state == Quiescence::Busy {
             return Err(self.link.restless(&quiesced.waiting).into());
         }
+        if quiesced.state == Quiescence::Held && self.armed.is_empty() {
+            // Else a host could escape everything that is judged once it is quiet.
+            let why = "it says that a task is held, and no hold is armed".to_owned();
+            return Err(HostFailure::Protocol { line: format!("{quiesced:?}").chars().take(400).collect(), why }.into());
+        }
         Ok(quiesced.state)
     }
 
@@ -290,9 +299,11 @@ impl Player<'_, '_> {
                 let session = session.as_ref().map(|session| self.played.names.session(session));
                 let arm = HoldArm { hold: name.clone(), point: *at, session, nth: *nth };
                 let Empty {} = self.ask(line, &Request::HoldArm(arm))?;
+                self.armed.insert(name.clone());
             }
             Step::Release { hold, fail } => {
                 let Empty {} = self.ask(line, &Request::HoldRelease(HoldRelease { hold: hold.clone(), fail: *fail }))?;
+                self.armed.remove(hold);
                 self.rest(line)?;
             }
             Step::Fault { target, session, nth, times } => {

@@ -187,8 +187,8 @@ impl Lint {
         if scenario.id != slug {
             self.say(1, 1, format!("the id is `{}` but the path spells `{slug}`: make them equal", scenario.id));
         }
-        if scenario.steps.is_empty() || scenario.expect.iter().all(|claim| claim.checks.is_empty()) {
-            self.say(1, 1, "a scenario needs at least one step and one check: without them it cannot fail");
+        if scenario.steps.is_empty() || !scenario.expect.iter().any(|claim| claim.checks.iter().any(can_fail)) {
+            self.say(1, 1, "a scenario needs at least one step and one check that can fail: without them it says nothing");
         }
         if scenario.requirements.is_empty() && !scenario.id.starts_with("calibration/") {
             self.say(1, 1, "name at least one requirement that the scenario checks (`hostproof spec list` prints them)");
@@ -415,6 +415,9 @@ impl Lint {
         let (line, column) = (at.line, at.column);
         match &at.value {
             Check::Ok(ops) | Check::Ended(ops) | Check::Pending(ops) | Check::Any(ops) => {
+                if ops.is_empty() {
+                    self.say(line, column, "name at least one operation");
+                }
                 ops.iter().for_each(|op| self.used(line, column, "operation", op, |bound| &bound.ops));
             }
             Check::Refused { op, .. } => self.used(line, column, "operation", op, |bound| &bound.ops),
@@ -562,5 +565,14 @@ impl Step {
             | Self::Flush { op, .. } => op.as_ref(),
             _ => None,
         }
+    }
+}
+
+/// Whether some history breaks a check. `any` only says that an operation may end either way.
+fn can_fail(check: &At<Check>) -> bool {
+    match &check.value {
+        Check::Any(_) | Check::AtLeast { n: 0, .. } => false,
+        Check::OneOf(alternatives) => alternatives.iter().all(|alternative| alternative.checks.iter().any(can_fail)),
+        _ => true,
     }
 }

@@ -44,6 +44,35 @@ fn a_divergence_names_the_first_tick_and_shows_both_tails() {
 }
 
 #[test]
+fn a_recording_that_says_more_or_less_than_went_wrong_does_not_replay() {
+    let mut runner = Runner::new().unwrap();
+    let sound = kept(3);
+    assert_eq!((&sound.finding, &sound.fingerprint), (&None, &None));
+    let finding = Finding {
+        invariant: "message-fate".to_owned(),
+        requirement: None,
+        subject: None,
+        message: "a message is gone".to_owned(),
+        events: vec![1],
+    };
+    let more = Recording { finding: Some(finding), ..sound };
+    let divergence = replay(&mut runner, &more).unwrap_err();
+    assert!(divergence.diff.contains("-message-fate") && divergence.diff.contains("+no broken invariant"), "{divergence}");
+
+    let planted = Config { workload: WorkloadClass::Short, ..Config::default() }.with_bug(hostproof_spec::bugs::Bug::M08);
+    let failing = (0..500)
+        .map(|seed| tell_seed(&mut runner, &planted, seed).recording)
+        .find(|recording| recording.finding.is_some())
+        .expect("a short search finds it");
+    replay(&mut runner, &failing).unwrap_or_else(|divergence| panic!("{divergence}"));
+    let mut reworded = failing.clone();
+    reworded.finding.as_mut().unwrap().message = "in other words".to_owned();
+    replay(&mut runner, &reworded).unwrap_or_else(|divergence| panic!("{divergence}"));
+    let less = Recording { finding: None, fingerprint: None, ..failing };
+    assert!(replay(&mut runner, &less).is_err());
+}
+
+#[test]
 fn a_recording_without_its_decisions_goes_another_way() {
     let mut runner = Runner::new().unwrap();
     let diverged = (0..20).filter(|seed| {
