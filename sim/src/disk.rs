@@ -14,8 +14,8 @@
 //!   a hole of zero bytes in front of it. The length still counts them until somebody reads the file. Only writing them again, from the last acknowledged offset,
 //!   helps.
 //! * **A failed read or enumeration** returns an error and nothing else. An error never stands for absence.
-//! * Completed calls are never undone while the process lives. **Damage** of durable bytes happens only between two processes: one complete record behind the header
-//!   no longer decodes (*must be detected*: named, and never cut away as if it were a torn tail).
+//! * Completed calls are never undone while the process lives. **Damage** of durable bytes happens only between two processes: one complete record, or the header of a
+//!   root, no longer decodes (*must be detected*: named, and never cut away as if it were a torn tail).
 //!
 //! Not modelled in this slice: lying syncs, misdirected writes, bit rot, reordering between unsynced bytes of one file.
 
@@ -45,6 +45,7 @@ const READ_DIR: Site = Site::new(Class::Fault, "disk/read-dir");
 const NAME: Site = Site::new(Class::Fault, "disk/name");
 const CRASH_TAIL: Site = Site::new(Class::Fault, "crash/tail");
 const CRASH_CUT: Site = Site::new(Class::Fault, "crash/cut");
+const CRASH_LINES: Site = Site::new(Class::Fault, "crash/lines");
 const DAMAGE: Site = Site::new(Class::Fault, "between/damage");
 const DAMAGED_LINE: Site = Site::new(Class::Fault, "between/damaged-line");
 const CRASH_NAMES: Site = Site::new(Class::Fault, "crash/names");
@@ -336,13 +337,19 @@ impl SimDisk {
             let file = &mut state.files[*index as usize];
             if !file.is_clean() {
                 let whole = file.data.len();
-                // 0: nothing of what was not synced; 1: all of it; 2: a part of the appended bytes.
-                let outcome = chooser.draw(CRASH_TAIL, world.entity_of(path), if rates.torn { 3 } else { 1 });
+                // 0: nothing of what was not synced; 1: all of it; 2: a part of the appended bytes; 3: some of the appended lines.
+                let outcome = chooser.draw(CRASH_TAIL, world.entity_of(path), if rates.torn { 4 } else { 1 });
                 let end = match outcome {
                     1 => Some(whole),
                     2 => {
                         let options = u32::try_from(whole - file.kept + 1).expect("files are small");
                         Some(file.kept + chooser.draw(CRASH_CUT, world.entity_of(path), options) as usize)
+                    }
+                    3 => {
+                        let ends: Vec<usize> = (file.kept..whole).filter(|at| file.data[*at] == b'\n').map(|at| at + 1).collect();
+                        let options = u32::try_from(ends.len()).expect("files are small") + 1;
+                        let lines = chooser.draw(CRASH_LINES, world.entity_of(path), options) as usize;
+                        Some(lines.checked_sub(1).map_or(file.kept, |line| ends[line]))
                     }
                     _ => None,
                 };
@@ -365,7 +372,7 @@ impl SimDisk {
         effects
     }
 
-    /// Damages logs from outside, while no process runs: one record each, behind the header. Returns their paths.
+    /// Damages logs from outside, while no process runs: one record each, or the header of a root. Returns their paths.
     pub(crate) fn damage(&self, world: &World, per_mille: u32) -> Vec<Rc<str>> {
         let mut state = self.state.borrow_mut();
         let State { names, files, .. } = &mut *state;
@@ -381,8 +388,11 @@ impl SimDisk {
             if lines < 2 {
                 continue;
             }
-            let line = 1 + world.chooser().draw(DAMAGED_LINE, world.entity_of(path), lines - 1) as usize;
-            file.data[ends[line - 1] + 1] = b'#';
+            // A root's header too; whose child a log without a header is, nobody could tell.
+            let header = !String::from_utf8_lossy(&file.data[..ends[0]]).contains("\"parentSession\"");
+            let spared = u32::from(!header);
+            let line = (spared + world.chooser().draw(DAMAGED_LINE, world.entity_of(path), lines - spared)) as usize;
+            file.data[line.checked_sub(1).map_or(0, |before| ends[before] + 1)] = b'#';
             file.durable.clone_from(&file.data);
             damaged.push(path.clone());
         }

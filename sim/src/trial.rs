@@ -8,7 +8,7 @@ use std::rc::Rc;
 use hostproof::env::{Env, Thrown};
 use hostproof::host::Host;
 use hostproof::operation::Driver;
-use hostproof_spec::history::{Event, Fact, StorageFault, Verb};
+use hostproof_spec::history::{Event, Fact, Source as Sender, StorageFault, Verb};
 use hostproof_spec::invariants::{Checker, FieldSet};
 use hostproof_spec::names::Sym;
 use hostproof_spec::operation::Operation;
@@ -297,6 +297,12 @@ impl Watch {
                     let at = world.ticks() + after;
                     self.due.borrow_mut().push((at, op));
                     self.next_due.set(self.next_due.get().min(at));
+                }
+            }
+            // An observer of the insertion may name the message before its caller knows of it.
+            Fact::Inserted { message, source: Sender::User | Sender::Agent { .. }, .. } => {
+                if let Some(op) = event.op {
+                    self.messages.borrow_mut().entry(op).or_insert(message);
                 }
             }
             Fact::Succeeded { message, .. } => {

@@ -233,7 +233,6 @@ impl Inbox {
     pub(super) fn accept(&self, by: By, list: List, message: Message, waking: bool) -> Result<(), SendError> {
         let id = message.id;
         if self.contains(id) {
-            sometimes!(self.env, true, "inbox/duplicate-refused");
             return Err(SendError::Duplicate);
         }
         if self.env.trip(FaultTarget::InboxInsert, Some(self.session.id())).is_err() {

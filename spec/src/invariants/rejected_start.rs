@@ -308,8 +308,20 @@ impl RejectedStart {
 
     /// Refused as busy: something must have had the id.
     fn taken(&self, cx: &mut Cx<'_>, op: Sym, session: Sym, invoked: usize) {
+        // Whoever else asked for the id at the same time may have held it.
+        let rival = cx.world.ops.iter().any(|(other, rival)| {
+            other != op
+                && (rival.target == Some(session) || rival.entered == Some(session))
+                && match rival.outcome {
+                    Outcome::Pending => true,
+                    Outcome::Ok(at) | Outcome::Unknown(at) | Outcome::Refused(at) => at > invoked,
+                }
+        });
         let stored = self.children.get(session).is_some_and(|child| child.stored);
         let Some(state) = cx.world.sessions.get(session) else {
+            if rival {
+                return;
+            }
             let text = format!("{} was refused because {} is taken, and nothing ever had that id", cx.name(op), cx.name(session));
             return cx.broken("START-04", Some(op), Some(invoked), text);
         };
@@ -326,15 +338,6 @@ impl RejectedStart {
             || stored
             || state.durable > 0
             || state.last_live.is_some_and(|live| live > invoked);
-        // Whoever else asked for the id at the same time may have held it.
-        let rival = cx.world.ops.iter().any(|(other, rival)| {
-            other != op
-                && (rival.target == Some(session) || rival.entered == Some(session))
-                && match rival.outcome {
-                    Outcome::Pending => true,
-                    Outcome::Ok(at) | Outcome::Unknown(at) | Outcome::Refused(at) => at > invoked,
-                }
-        });
         if !busy && !rival {
             let since = state.rejected;
             let text = format!("{} was refused because {} is taken, and nothing has that id", cx.name(op), cx.name(session));
