@@ -27,6 +27,9 @@ pub struct Campaigned {
     pub report: campaign::Report,
     /// Paths of the recordings of what was found, in its order.
     pub recordings: Vec<String>,
+    /// Why the next recording could not be written, if one could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<String>,
 }
 
 /// `sim replay`.

@@ -65,6 +65,7 @@ pub fn run(args: &RunArgs, output: Output) -> Result<Report<Value>, Problem> {
         keep: args.failures.max(1),
         ..Campaign::default()
     };
+    campaign::probe(&args.out).map_err(unwritable)?;
     let bar = bar(output, trials);
     let report = campaign::run(&campaign, &|progress| {
         bar.set_position(progress.trials);
@@ -74,11 +75,17 @@ pub fn run(args: &RunArgs, output: Output) -> Result<Report<Value>, Problem> {
     })
     .map_err(exec)?;
     bar.finish_and_clear();
-    let mut recordings = Vec::new();
+    let (mut recordings, mut unwritten) = (Vec::new(), None);
     for found in &report.found {
         let telling = campaign::tell(&campaign.config, found.trial.seed).map_err(exec)?;
-        let path = campaign::write_recording(&args.out, &telling.recording).map_err(unwritable)?;
-        recordings.push(path.display().to_string());
+        match campaign::write_recording(&args.out, &telling.recording) {
+            Ok(path) => recordings.push(path.display().to_string()),
+            // What was found counts more than the file: the id replays it as well.
+            Err(error) => {
+                unwritten = Some(error.to_string());
+                break;
+            }
+        }
     }
     let exit = if report.divergence.is_some() {
         Exit::Fault
@@ -89,8 +96,11 @@ pub fn run(args: &RunArgs, output: Output) -> Result<Report<Value>, Problem> {
     } else {
         Exit::Ok
     };
-    let text = told(&report, &recordings);
-    Ok(Report { exit, data: json_value(&Campaigned { report, recordings })?, text })
+    let mut text = told(&report, &recordings);
+    if let Some(error) = &unwritten {
+        let _ = writeln!(text, "\nno further recording could be written: {error}");
+    }
+    Ok(Report { exit, data: json_value(&Campaigned { report, recordings, unwritten })?, text })
 }
 
 fn unwritable(error: FileError) -> Problem {
@@ -183,8 +193,8 @@ fn told(report: &campaign::Report, recordings: &[String]) -> String {
         let by: Vec<String> = report.by_invariant.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let _ = writeln!(text, "\n{} trial(s) broke an invariant: {}", grouped(report.failed), by.join(", "));
     }
-    for (found, recording) in report.found.iter().zip(recordings) {
-        tell_found(&mut text, found, recording);
+    for (index, found) in report.found.iter().enumerate() {
+        tell_found(&mut text, found, recordings.get(index));
     }
     if let Some(divergence) = &report.divergence {
         let _ = writeln!(text, "\nhostproof itself is at fault, a trial did not repeat itself: {divergence}");
@@ -192,12 +202,13 @@ fn told(report: &campaign::Report, recordings: &[String]) -> String {
     text
 }
 
-fn tell_found(text: &mut String, found: &Found, recording: &str) {
+fn tell_found(text: &mut String, found: &Found, recording: Option<&String>) {
     let _ = writeln!(text, "\ntrial {}", found.trial);
     for finding in found.findings.iter().take(3) {
         let _ = writeln!(text, "  {}", tell_finding(finding));
     }
-    let _ = writeln!(text, "  replay it: hostproof sim replay {recording}");
+    let trial = found.trial.to_string();
+    let _ = writeln!(text, "  replay it: hostproof sim replay {}", recording.unwrap_or(&trial));
 }
 
 fn tell_finding(finding: &Finding) -> String {

@@ -622,6 +622,15 @@ pub fn read_recording(path: &Path) -> Result<Recording, FileError> {
     Ok(Recording::parse(&path.display().to_string(), &text)?)
 }
 
+/// Sees that recordings could be written into `dir`, which need not be there yet. Makes nothing.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn probe(dir: &Path) -> Result<(), FileError> {
+    let there = dir.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    tempfile::NamedTempFile::new_in(there).map(drop).map_err(|source| FileError::Io { path: dir.to_owned(), source })
+}
+
 /// Writes a recording as `<trial id>.json` into a directory, beside and renamed, so that nobody sees a part of it. Returns its path.
 ///
 /// # Errors
