@@ -91,7 +91,10 @@ impl Check for ListingIsolation {
             }
             Fact::Repaired { session, kept, .. } if cx.world.agent_of(session).is_none() => self.cut(session, kept),
             Fact::LogLoaded { session, end } => {
-                self.parents.entry(session).loading = cx.event.op;
+                let parent = self.parents.entry(session);
+                parent.loading = cx.event.op;
+                // What an earlier load added and nobody acknowledged is added again when this one has ended, not before.
+                parent.loaded = None;
                 if cx.world.agent_of(session).is_none() {
                     self.cut(session, end);
                 }

@@ -514,9 +514,9 @@ impl MessageFate {
             // Without positions nothing can be said; the message is taken as it was.
             if state.inserted_seq.is_some_and(|seq| seq >= kept) {
                 if state.fate == Fate::Pending || state.ended_seq.is_some_and(|seq| seq >= kept) {
-                    // It never happened, as far as the log knows.
-                    let shown = state.shown;
-                    *state = Message { shown, ..Message::default() };
+                    // It never happened, as far as the log knows. A message whose last edit is lost may be there as it was before, and at its old place.
+                    let (shown, edited) = (state.shown, state.edited);
+                    *state = Message { shown, edited, ..Message::default() };
                     return false;
                 }
                 return true;

@@ -282,6 +282,58 @@ fn message_fate_over_a_crash() {
     again.breaks("message-fate", "INBOX-06");
 }
 
+/// An edit keeps the place of a message. If a crash takes the edit back, the message is pending as it was, before what came between.
+#[test]
+fn a_lost_edit_leaves_a_message_at_its_old_place() {
+    // Log of c: 0 descriptor, 1 m1 in, 2 turn start, 3 m1 claimed, 4 turn end, 5 m2 in, 6 m3 in, [7 m2 edited].
+    let back = |first: &'static str, second: &'static str, edited: bool| {
+        let mut story = family(R20260901);
+        story.insert(None, "c", "m2", USER).insert(None, "c", "m3", USER).durable("c");
+        if edited {
+            story.fact(Fact::Replaced { session: "c", message: "m2", seq: Some(7) }).insert(None, "c", "m2", USER);
+        }
+        story.crash().root("re", "p", "agent-p2").invoke("send", "agent-p2", Verb::Deliver, Some("c")).load("send", "c", 7);
+        for message in [first, second] {
+            story.op("send", Fact::Restored { session: "c", message, list: List::NextTurn });
+        }
+        story
+    };
+    back("m2", "m3", true).lawful();
+    back("m2", "m3", false).lawful();
+    back("m3", "m2", false).breaks("message-fate", "INBOX-02");
+}
+
+/// A row that one load added and a crash took back is there again when the next load has ended, and not while it is under way.
+#[test]
+fn a_row_that_was_lost_again_is_missed_only_after_the_next_load() {
+    let lists = |after: bool| {
+        let mut story = family(R20260901);
+        story.durable("c");
+        let resume = |story: &mut Story, op: &'static str, agent: &'static str| {
+            story.later().op(op, Fact::Invoked { verb: Verb::ResumeSession, target: Some("p"), authority: Authority::Holder });
+            story.load(op, "p", 1).op(op, Fact::SessionEntered { session: "p" });
+            story.op(op, Fact::AgentEntered { session: "p", agent, parent: None });
+        };
+        let ended = |story: &mut Story, op: &'static str| {
+            story.append("p", RecordKind::CatalogRow);
+            story.op(op, Fact::CatalogRow { parent: "p", child: "c" });
+            story.op(op, Fact::Succeeded { child: None, message: None });
+        };
+        story.crash();
+        resume(&mut story, "r1", "agent-p2");
+        ended(&mut story, "r1");
+        story.crash();
+        resume(&mut story, "r2", "agent-p3");
+        if after {
+            story.op("r2", Fact::Succeeded { child: None, message: None });
+        }
+        list(&mut story, "list", &[]);
+        story
+    };
+    lists(false).lawful();
+    lists(true).breaks("listing-isolation", "LIST-01");
+}
+
 #[test]
 fn log_append_only() {
     let record = RecordKind::EndSeed;
