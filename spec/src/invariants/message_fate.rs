@@ -163,6 +163,8 @@ impl Check for MessageFate {
             Fact::Claimed { session, message, turn, seq } => self.claimed(cx, session, message, turn, seq),
             Fact::Discarded { session, message, cause, seq } => self.discarded(cx, session, message, cause, seq),
             Fact::Replaced { session, message, .. } => self.replaced(cx, session, message),
+            // Another log with that id begins: what an earlier one held that was never stored is gone with it.
+            Fact::Appended { session, seq: 0, .. } if self.inboxes.get(session).is_some() => self.cut(session, 0),
             Fact::Restored { session, message, list } => self.restored(cx, session, message, list),
             Fact::CancelIssued { session, keeps_inbox, .. } => {
                 if keeps_inbox {

@@ -29,9 +29,16 @@ struct Cancel {
 
 impl Reset for Cancel {}
 
+/// When an epoch of a session was released whose owner has not let go of it yet.
+#[derive(Debug, Default)]
+struct Released(Option<usize>);
+
+impl Reset for Released {}
+
 #[derive(Default)]
 pub(super) struct ReleaseOrder {
     cancels: Table<Cancel>,
+    released: Table<Released>,
     /// Sessions that began to close in the present span.
     closing: Vec<(Sym, usize)>,
     span: (u16, u32),
@@ -70,9 +77,13 @@ impl Check for ReleaseOrder {
                     );
                     cx.broken("SETTLE-08", Some(session), Some(open.opened), text);
                 }
+                self.released.entry(session).0 = Some(cx.at);
             }
             Fact::Disowned { owner, child } => {
+                // An observer of the notice may have opened the next epoch before the released one is let go of: that is not its release.
+                let released = self.released.entry(child).0.take();
                 if let Some(open) = cx.world.epoch_of(child)
+                    && released.is_none_or(|released| released > open.opened)
                     && cx.world.is_current(open.agent)
                     && cx.world.sessions.get(owner).is_some_and(|state| state.owned.contains(&child))
                 {
@@ -93,6 +104,7 @@ impl Check for ReleaseOrder {
 
     fn clear(&mut self) {
         self.cancels.clear();
+        self.released.clear();
         self.closing.clear();
         self.span = (0, 0);
     }

@@ -334,6 +334,20 @@ fn a_row_that_was_lost_again_is_missed_only_after_the_next_load() {
     lists(true).breaks("listing-isolation", "LIST-01");
 }
 
+/// A log that was never stored is gone when another one with its id begins: what it held is nobody's.
+#[test]
+fn what_a_log_held_that_was_never_stored_is_not_looked_for_in_the_next_one() {
+    let mut story = family(R20260901);
+    story.insert(None, "c", "m2", USER).turn("c", 2, "m2").leave(C, CloseCause::Settled);
+    let first = Fact::Appended { session: "c", seq: 0, record: RecordKind::Descriptor };
+    story.later().fact(Fact::SessionEntered { session: "c" }).fact(first).fact(Fact::SessionLeft { session: "c" });
+    story.crash().root("re", "p", "agent-p2").invoke("send", "agent-p2", Verb::Deliver, Some("c")).load("send", "c", 6);
+    story.op("send", Fact::SessionEntered { session: "c" });
+    story.op("send", Fact::AgentEntered { session: "c", agent: "c2", parent: Some("p") });
+    let lost = |violation: &super::Violation| violation.requirement == "INBOX-05";
+    assert!(!story.insert(Some("send"), "c", "m3", USER).end().iter().any(lost));
+}
+
 #[test]
 fn log_append_only() {
     let record = RecordKind::EndSeed;
