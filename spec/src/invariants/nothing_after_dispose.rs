@@ -187,7 +187,11 @@ impl NothingAfterDispose {
         for root in &self.drained {
             let Some(object) = cx.world.agents.get(*root).filter(|object| object.current) else { continue };
             let Some(top) = object.session else { continue };
-            if cx.world.lineage(parent).any(|at| at == top) {
+            // What was recorded under an earlier object of the root may be out of this one's reach: no authority is widened.
+            let entered = object.entered;
+            let recent = |session: Sym| cx.world.epoch_of(session).is_some_and(|epoch| epoch.opened > entered);
+            let own = cx.world.lineage(parent).take_while(|at| *at != top).all(recent);
+            if own && cx.world.lineage(parent).any(|at| at == top) {
                 let since = object.drained;
                 let text = format!("{} entered below {}, whose drain has resolved", cx.name(session), cx.name(top));
                 return cx.broken("DRAIN-03", Some(session), since, text);

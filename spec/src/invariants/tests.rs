@@ -663,6 +663,11 @@ fn nothing_after_dispose() {
     stale.root("again", "p", "agent-p2").invoke("drain", "agent-p2", Verb::DrainDescendants, None).op("drain", done);
     stale.later().by(Some("start"), Some(P.1), Fact::AgentEntered { session: "c", agent: "agent-c", parent: Some("p") });
     stale.lawful();
+    // Nor is a start below a child that the older object had started: what was recorded under it may be out of the new one's reach.
+    let mut older = family(R20260901);
+    older.later().fact(Fact::AgentLeft { session: "p", agent: P.1 }).fact(Fact::SessionLeft { session: "p" });
+    older.root("again", "p", "agent-p2").invoke("drain", "agent-p2", Verb::DrainDescendants, None).op("drain", done);
+    older.invoke("start", "agent-c", Verb::Start, Some("d")).enter("start", "c", D).lawful();
     family(R20260901)
         .fact(Fact::ProcessStopped)
         .fact(Fact::TurnStarted { session: "p", turn: 1 })
