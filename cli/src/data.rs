@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hostproof_conformance::report;
-use hostproof_sim::campaign::{self, Hunt};
+use hostproof_sim::campaign;
 use hostproof_sim::config::{Config, TrialId};
+use hostproof_sim::hunt::Hunt;
 use hostproof_sim::trial::{Expansion, Finding};
 use hostproof_spec::coverage::{Coverage, Covered};
 use hostproof_spec::envelope::{Envelope, Failure};

@@ -1,15 +1,17 @@
 //! A campaign from the command line, for measuring: `campaign [trials] [revision] [faults] [jobs]`, or `campaign tell <revision> <trial id>`, or
 //! `campaign bugs [trials]`.
 
-use hostproof_sim::campaign::{Campaign, hunt_all, run, tell};
+use hostproof_sim::campaign::{Campaign, run};
 use hostproof_sim::config::{Config, TrialId};
+use hostproof_sim::hunt::hunt_all;
+use hostproof_sim::tell::tell;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let arg = |index: usize, default: &str| args.get(index).cloned().unwrap_or_else(|| default.to_owned());
     if arg(0, "") == "tell" {
         let config = Config { revision: arg(1, "2026-09-01").parse()?, ..Config::default() };
-        let telling = tell(&config, arg(2, "").parse::<TrialId>()?.seed)?;
+        let telling = tell(&config, arg(2, "").parse::<TrialId>()?.lineage)?;
         println!("{}", telling.events.join("\n"));
         println!("{:#?}\n{:#?}", telling.outcome.findings, telling.recording.fingerprint);
         println!("{}", serde_json::to_string_pretty(&telling.recording.expansion)?);

@@ -151,6 +151,19 @@ impl Chooser {
         *self.log.borrow_mut() = log.then(Vec::new);
     }
 
+    /// From now on another seed answers about faults and circumstances, and decides the schedule. Nothing happens unless a seed answers.
+    pub fn branch(&self, seed: u64) {
+        if !matches!(&*self.source.borrow(), Source::Seed) {
+            return;
+        }
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut keys = self.keys.get();
+        keys[Class::Fault as usize] = rng.next_u64();
+        keys[Class::World as usize] = rng.next_u64();
+        self.keys.set(keys);
+        *self.schedule.borrow_mut() = rng;
+    }
+
     /// How many faults and circumstances were drawn since [`Chooser::reset`]: the same number in a recorded trial.
     pub fn draws(&self) -> u64 {
         self.draws.get()

@@ -13,7 +13,7 @@ use crate::plan::FaultSet;
 use crate::schedule::Strategy;
 
 /// Version of the forms of trials: what a seed expands to, and recordings. A change of either raises it.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// How large the generated workloads are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -150,10 +150,10 @@ impl Config {
         (text_hash(&text) >> 32) as u32
     }
 
-    /// The id of the trial of `seed`.
+    /// The id of the trial of a seed, or of a lineage.
     #[must_use]
-    pub fn trial(&self, seed: u64) -> TrialId {
-        TrialId { digest: self.digest(), seed }
+    pub fn trial(&self, lineage: impl Into<Lineage>) -> TrialId {
+        TrialId { digest: self.digest(), lineage: lineage.into() }
     }
 
     /// The configurations that need no flags beyond names: every revision, workload, scheduler, all or no faults, none or one planted bug.
@@ -229,24 +229,71 @@ pub enum ConfigError {
     Bug(String),
 }
 
-/// `hp1-<8 hex digits of the configuration>-<16 hex digits of the seed>`.
+/// From a tick on, another seed decides about faults, circumstances and the schedule. What the trial is made of stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Branch {
+    /// First tick of the branch.
+    pub tick: u32,
+    /// Its seed.
+    pub seed: u64,
+}
+
+/// What decides everything in a trial: a seed, and the branches that mutations of it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lineage {
+    /// The first seed: workload, plan, and all choices up to the first branch.
+    pub seed: u64,
+    branches: [Option<Branch>; Self::MOST],
+}
+
+impl Lineage {
+    /// Most branches of a trial.
+    pub const MOST: usize = 3;
+
+    /// The branches, in order of their ticks.
+    pub fn branches(&self) -> impl Iterator<Item = Branch> {
+        self.branches.into_iter().flatten()
+    }
+
+    /// The same trial up to `branch`, which must not come before the branches that are there. `None` when there are [`Lineage::MOST`] already.
+    #[must_use]
+    pub fn branched(mut self, branch: Branch) -> Option<Self> {
+        if self.branches().any(|earlier| earlier.tick > branch.tick) {
+            return None;
+        }
+        let free = self.branches.iter_mut().find(|slot| slot.is_none())?;
+        *free = Some(branch);
+        Some(self)
+    }
+}
+
+impl From<u64> for Lineage {
+    fn from(seed: u64) -> Self {
+        Self { seed, branches: [None; Self::MOST] }
+    }
+}
+
+/// `hp1-<8 hex digits of the configuration>-<16 hex digits of the seed>`, and `.<tick>-<16 hex digits of a seed>` for each branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrialId {
     /// Digest of the configuration.
     pub digest: u32,
-    /// The seed.
-    pub seed: u64,
+    /// What decides in it.
+    pub lineage: Lineage,
 }
 
 impl fmt::Display for TrialId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "hp1-{:08x}-{:016x}", self.digest, self.seed)
+        write!(f, "hp1-{:08x}-{:016x}", self.digest, self.lineage.seed)?;
+        self.lineage.branches().try_for_each(|Branch { tick, seed }| write!(f, ".{tick}-{seed:016x}"))
     }
 }
 
 /// Why a text is no trial id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no trial id: {why} (the form is hp1-<8 hex digits>-<16 hex digits>)")]
+#[error(
+    "`{text}` is no trial id: {why} (the form is hp1-<8 hex digits>-<16 hex digits>, and .<tick>-<16 hex digits> for each branch)"
+)]
 pub struct NoTrialId {
     /// The text.
     pub text: String,
@@ -260,18 +307,26 @@ impl FromStr for TrialId {
     fn from_str(text: &str) -> Result<Self, NoTrialId> {
         let bad = |why| NoTrialId { text: text.to_owned(), why };
         let rest = text.strip_prefix("hp1-").ok_or_else(|| bad("it does not begin with hp1-"))?;
-        let (digest, seed) = rest.split_once('-').ok_or_else(|| bad("a part is missing"))?;
-        let lower_hex = |part: &str, len| part.len() == len && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        if !lower_hex(digest, 8) {
-            return Err(bad("the digest is not 8 lower-case hex digits"));
+        let mut parts = rest.split('.');
+        let (digest, seed) = parts.next().and_then(|first| first.split_once('-')).ok_or_else(|| bad("a part is missing"))?;
+        let hex = |part: &str, len| {
+            let right = part.len() == len && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            if right { u64::from_str_radix(part, 16).ok() } else { None }
+        };
+        let digest = hex(digest, 8).ok_or_else(|| bad("the digest is not 8 lower-case hex digits"))?;
+        let seed = hex(seed, 16).ok_or_else(|| bad("the seed is not 16 lower-case hex digits"))?;
+        let mut lineage = Lineage::from(seed);
+        for part in parts {
+            let (tick, seed) = part.split_once('-').ok_or_else(|| bad("a branch is not <tick>-<seed>"))?;
+            let seed = hex(seed, 16).ok_or_else(|| bad("the seed of a branch is not 16 lower-case hex digits"))?;
+            let number: u32 = tick.parse().map_err(|_| bad("the tick of a branch is no number"))?;
+            if number.to_string() != tick {
+                return Err(bad("the tick of a branch is written with a sign or with zeros before it"));
+            }
+            let branched = lineage.branched(Branch { tick: number, seed });
+            lineage = branched.ok_or_else(|| bad("its branches are not in order, or too many"))?;
         }
-        if !lower_hex(seed, 16) {
-            return Err(bad("the seed is not 16 lower-case hex digits"));
-        }
-        Ok(Self {
-            digest: u32::from_str_radix(digest, 16).map_err(|_| bad("the digest is no number"))?,
-            seed: u64::from_str_radix(seed, 16).map_err(|_| bad("the seed is no number"))?,
-        })
+        Ok(Self { digest: u32::try_from(digest).map_err(|_| bad("the digest is no number"))?, lineage })
     }
 }
 
@@ -293,7 +348,7 @@ impl JsonSchema for TrialId {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "pattern": "^hp1-[0-9a-f]{8}-[0-9a-f]{16}$" })
+        schemars::json_schema!({ "type": "string", "pattern": "^hp1-[0-9a-f]{8}-[0-9a-f]{16}([.](0|[1-9][0-9]*)-[0-9a-f]{16}){0,3}$" })
     }
 }
 
@@ -345,8 +400,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_id_round_trips(digest: u32, seed: u64) {
-            let id = TrialId { digest, seed };
+        fn every_id_round_trips(digest: u32, seed: u64, mut ticks in prop::collection::vec(any::<u32>(), 0..=Lineage::MOST)) {
+            ticks.sort_unstable();
+            let branch = |lineage: Lineage, tick: &u32| lineage.branched(Branch { tick: *tick, seed: seed ^ u64::from(*tick) });
+            let id = TrialId { digest, lineage: ticks.iter().try_fold(Lineage::from(seed), branch).unwrap() };
             prop_assert_eq!(id.to_string().parse::<TrialId>().unwrap(), id);
             prop_assert_eq!(serde_json::from_str::<TrialId>(&serde_json::to_string(&id).unwrap()).unwrap(), id);
         }
@@ -360,7 +417,7 @@ mod tests {
 
         #[test]
         fn a_changed_id_is_another_id_or_none(digest: u32, seed: u64, at in 0_usize..29, byte in 0_u8..128) {
-            let id = TrialId { digest, seed };
+            let id = TrialId { digest, lineage: seed.into() };
             let mut bytes = id.to_string().into_bytes();
             prop_assume!(bytes[at] != byte);
             bytes[at] = byte;
@@ -387,7 +444,7 @@ mod tests {
         let id = made_under.trial(7);
         assert_eq!(resolve(id, None, &[]).unwrap(), made_under);
         assert_eq!(resolve(id, Some(&made_under), &[]).unwrap(), made_under);
-        insta::assert_snapshot!(resolve(id, Some(&Config::default()), &[]).unwrap_err().to_string(), @"hp1-5d5590f5-0000000000000007 was made under another configuration: revision is 2026-09-01 here and 2026-08-06 there");
+        insta::assert_snapshot!(resolve(id, Some(&Config::default()), &[]).unwrap_err().to_string(), @"hp1-4ce1ab5a-0000000000000007 was made under another configuration: revision is 2026-09-01 here and 2026-08-06 there");
         let odd = Config { limits: Limits { ticks: 3, ..Limits::default() }, ..Config::default() };
         assert_eq!(resolve(odd.trial(1), None, &[]), Err(ResolveError::Unknown { id: odd.trial(1) }));
         assert_eq!(resolve(odd.trial(1), None, std::slice::from_ref(&odd)).unwrap(), odd);

@@ -29,6 +29,8 @@ pub struct Ready {
     pub node: u32,
     /// Stable hash of its path.
     pub hash: u64,
+    /// How often it was polled before.
+    pub polls: u32,
     /// What it is.
     pub label: TaskLabel,
 }
@@ -91,6 +93,7 @@ struct Slot {
     generation: u32,
     node: u32,
     group: Group,
+    polls: u32,
     ready: bool,
     task: Option<LocalFuture<()>>,
     wake: Arc<SlotWake>,
@@ -158,11 +161,12 @@ impl Executor {
         let mut slots = self.slots.borrow_mut();
         if index as usize == slots.len() {
             let (wake, waker) = self.new_waker(index, 0);
-            slots.push(Slot { generation: 0, node, group, ready: false, task: Some(task), wake, waker });
+            slots.push(Slot { generation: 0, node, group, polls: 0, ready: false, task: Some(task), wake, waker });
         } else {
             let slot = &mut slots[index as usize];
             slot.node = node;
             slot.group = group;
+            slot.polls = 0;
             slot.task = Some(task);
             // A waker that outlived its task must not wake the next one: it is replaced, unless nobody kept a copy.
             if Arc::strong_count(&slot.wake) == 2 {
@@ -175,7 +179,7 @@ impl Executor {
         slot.ready = true;
         self.live.set(self.live.get() + 1);
         let nodes = self.nodes.borrow();
-        self.ready.borrow_mut().tasks.push(Ready { slot: index, node, hash: nodes[node as usize].hash, label });
+        self.ready.borrow_mut().tasks.push(Ready { slot: index, node, hash: nodes[node as usize].hash, polls: 0, label });
     }
 
     fn new_waker(&self, slot: u32, generation: u32) -> (Arc<SlotWake>, Waker) {
@@ -243,7 +247,13 @@ impl Executor {
                 if slot.generation == generation && !slot.ready && slot.task.is_some() {
                     slot.ready = true;
                     let node = &nodes[slot.node as usize];
-                    ready.tasks.push(Ready { slot: index, node: slot.node, hash: node.hash, label: node.label });
+                    ready.tasks.push(Ready {
+                        slot: index,
+                        node: slot.node,
+                        hash: node.hash,
+                        polls: slot.polls,
+                        label: node.label,
+                    });
                 }
             }
         }
@@ -272,6 +282,7 @@ impl Executor {
             let mut slots = self.slots.borrow_mut();
             let slot = &mut slots[taken.slot as usize];
             slot.ready = false;
+            slot.polls += 1;
             let future = slot.task.take().expect("a ready slot has a task");
             (future, slot.waker.clone())
         };

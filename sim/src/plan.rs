@@ -170,7 +170,7 @@ impl JsonSchema for FaultSet {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Plan {
-    /// Who picks the next task; never `mix`.
+    /// Who picks the next task; never the portfolio.
     pub strategy: Strategy,
     /// The disk.
     pub disk: DiskRates,
@@ -209,7 +209,7 @@ impl Plan {
     #[must_use]
     pub fn draw(chooser: &Chooser, strategy: Strategy, allowed: FaultSet) -> (Self, FaultSet) {
         let strategy = match strategy {
-            Strategy::Mix => Strategy::MIXED[chooser.draw(STRATEGY, 0, Strategy::MIXED.len() as u32) as usize],
+            Strategy::Portfolio => Strategy::MIXED[chooser.draw(STRATEGY, 0, Strategy::MIXED.len() as u32) as usize],
             fixed => fixed,
         };
         let faulty = chooser.draw(DULL, 0, 5) != 0;
@@ -265,8 +265,8 @@ mod tests {
         let (mut dull, mut on) = (0, [0; FaultClass::ALL.len()]);
         for seed in 0..2000 {
             chooser.reset(seed, Source::Seed, false);
-            let (plan, set) = Plan::draw(&chooser, Strategy::Mix, FaultSet::ALL);
-            assert_ne!(plan.strategy, Strategy::Mix);
+            let (plan, set) = Plan::draw(&chooser, Strategy::Portfolio, FaultSet::ALL);
+            assert_ne!(plan.strategy, Strategy::Portfolio);
             dull += u32::from(set == FaultSet::NONE);
             set.iter().for_each(|class| on[class as usize] += 1);
         }

@@ -1,19 +1,20 @@
 //! Recordings: a kept trial as data, and its exact replay. Owns the format and the comparison of two tellings of one trial; must never panic on what a file holds,
 //! and never touch a file itself ([`crate::campaign`] does).
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use hostproof_spec::history::render;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Source, text_hash};
-use crate::config::{Config, ConfigError, SCHEMA, TrialId};
+use crate::config::{Config, ConfigError, Lineage, SCHEMA, TrialId};
+use crate::schedule::order::DefaultOrder;
+use crate::schedule::replay::Recorded;
 use crate::trial::{Expansion, Finding, Origin, Outcome, Runner};
 use crate::world::Decision;
-
-/// The default order that decisions deviate from: the task that has been ready for longest.
-pub const DEFAULT_ORDER: &str = "fifo";
 
 /// One kept trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,8 +32,8 @@ pub struct Recording {
     pub expansion: Expansion,
     /// Faults and circumstances; everything else was dull.
     pub faults: Vec<RecordedChoice>,
-    /// Name of the order that `decisions` deviate from.
-    pub default_order: String,
+    /// The order that `decisions` deviate from.
+    pub default_order: DefaultOrder,
     /// Scheduling decisions.
     pub decisions: Vec<Decision>,
     /// Each tick: 16 hex digits of the rolling hash, then what the tick was spent on.
@@ -161,14 +162,11 @@ impl Recording {
         if self.config.digest() != self.trial.digest {
             return bad("trial", format!("the configuration has the digest {:08x}", self.config.digest()));
         }
-        if self.default_order != DEFAULT_ORDER {
-            return bad("defaultOrder", format!("unknown order `{}`", self.default_order));
-        }
         if self.expansion.workload.phases.is_empty() {
             return bad("expansion.workload.phases", "no process".to_owned());
         }
         for (index, decision) in self.decisions.iter().enumerate() {
-            if decision.index == 0 || decision.index >= decision.candidates {
+            if decision.index >= decision.candidates {
                 return bad(
                     &format!("decisions[{index}]"),
                     format!("index {} of {} candidates", decision.index, decision.candidates),
@@ -227,11 +225,12 @@ pub struct Divergence {
     pub diff: String,
 }
 
-/// Runs the trial of `seed` and keeps everything.
-pub fn tell_seed(runner: &mut Runner, config: &Config, seed: u64) -> Telling {
-    let expansion = Expansion::of_seed(config, seed);
-    let outcome = runner.run(config, Origin::Seed(seed), true);
-    telling(runner, config, config.trial(seed), expansion, outcome)
+/// Runs a trial and keeps everything.
+pub fn tell_seed(runner: &mut Runner, config: &Config, lineage: Lineage) -> Telling {
+    let expansion = Expansion::of_seed(config, lineage.seed);
+    let order = DefaultOrder::default();
+    let outcome = runner.run(config, Origin::Seed(lineage), Some(order));
+    telling(runner, config, config.trial(lineage), order, expansion, outcome)
 }
 
 /// Replays a recording and keeps everything.
@@ -241,10 +240,13 @@ pub fn tell_recording(runner: &mut Runner, recording: &Recording) -> Telling {
     let origin = Origin::Kept {
         expansion: &recording.expansion,
         source: Source::recorded(faults),
-        decisions: recording.decisions.iter().map(|decision| (decision.tick, decision.index)).collect(),
+        scheduler: Rc::new(RefCell::new(Recorded::new(
+            recording.default_order,
+            recording.decisions.iter().map(|decision| (decision.tick, decision.index)),
+        ))),
     };
-    let outcome = runner.run(&recording.config, origin, true);
-    telling(runner, &recording.config, recording.trial, recording.expansion.clone(), outcome)
+    let outcome = runner.run(&recording.config, origin, Some(recording.default_order));
+    telling(runner, &recording.config, recording.trial, recording.default_order, recording.expansion.clone(), outcome)
 }
 
 /// Entities without a text are written as `#` and the 16 hex digits of their hash.
@@ -302,7 +304,14 @@ pub fn compare(trial: TrialId, one: (&[String], &str), two: (&[String], &str)) -
     Err(Divergence { trial, tick: same, diff })
 }
 
-fn telling(runner: &Runner, config: &Config, trial: TrialId, expansion: Expansion, outcome: Outcome) -> Telling {
+fn telling(
+    runner: &Runner,
+    config: &Config,
+    trial: TrialId,
+    order: DefaultOrder,
+    expansion: Expansion,
+    outcome: Outcome,
+) -> Telling {
     let world = runner.told();
     let kept = world.kept;
     let ticks: Vec<String> = kept.ticks.iter().map(|(hash, what)| format!("{hash:016x} {what}")).collect();
@@ -320,7 +329,7 @@ fn telling(runner: &Runner, config: &Config, trial: TrialId, expansion: Expansio
         tool: Tool::this(),
         config: config.clone(),
         faults: faults.collect(),
-        default_order: DEFAULT_ORDER.to_owned(),
+        default_order: order,
         decisions: kept.decisions,
         ticks: ticks.clone(),
         hash: format!("{:016x}", outcome.hash),

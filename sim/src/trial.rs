@@ -20,11 +20,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Chooser, Source};
-use crate::config::Config;
+use crate::config::{Branch, Config, Lineage};
 use crate::disk::{digest, session_of};
 use crate::exec::{ExecError, Executor, Yield};
 use crate::plan::{FaultClass, FaultSet, Plan};
 use crate::recording::Told;
+use crate::schedule::Scheduler;
+use crate::schedule::order::DefaultOrder;
 use crate::workload::{Abort, End, Phase, Step, Workload, generate};
 use crate::world::{Observer, Tick, World};
 
@@ -145,18 +147,18 @@ pub struct Outcome {
 
 /// Where a trial's choices come from.
 pub enum Origin<'a> {
-    /// The seed decides everything.
-    Seed(u64),
+    /// A seed, and branches of it, decide everything.
+    Seed(Lineage),
     /// A fuzzer's bytes decide everything.
     Bytes(Vec<u8>),
-    /// A kept trial: its expansion, its choices, its scheduling decisions (tick and index).
+    /// An expansion with choices and a scheduler of its own: a kept trial, or one that is being shrunk, explored or swept.
     Kept {
         /// What it consists of.
         expansion: &'a Expansion,
         /// Its choices.
         source: Source,
-        /// Its deviations from the default order.
-        decisions: Vec<(u32, u32)>,
+        /// Who picks tasks; it is told when the trial begins.
+        scheduler: Rc<RefCell<dyn Scheduler>>,
     },
 }
 
@@ -432,18 +434,20 @@ impl Runner {
         told.map_or_else(|| Told::of(&self.world, &[]), Told::clone)
     }
 
-    /// Runs one trial. `keep` records what a recording needs.
-    pub fn run(&mut self, config: &Config, origin: Origin<'_>, keep: bool) -> Outcome {
+    /// Runs one trial. `keep` records what a recording needs, with decisions as deviations from an order.
+    pub fn run(&mut self, config: &Config, origin: Origin<'_>, keep: Option<DefaultOrder>) -> Outcome {
         let made_for = (config.revision, config.limits.max_active);
         if self.made_for != made_for {
             self.watch = Rc::new(Watch::new(made_for.0, made_for.1));
             self.made_for = made_for;
         }
         let world = self.world.clone();
+        let mut branches = Vec::new();
         let expansion;
         let expansion = match origin {
-            Origin::Seed(seed) => {
-                world.begin(seed, Source::Seed, keep);
+            Origin::Seed(lineage) => {
+                branches.extend(lineage.branches());
+                world.begin(lineage.seed, Source::Seed, keep);
                 expansion = Expansion::draw(world.chooser(), config);
                 world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
                 &expansion
@@ -454,16 +458,16 @@ impl Runner {
                 world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
                 &expansion
             }
-            Origin::Kept { expansion, source, decisions } => {
+            Origin::Kept { expansion, source, scheduler } => {
                 world.begin(0, source, keep);
                 world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
-                world.follow(decisions);
+                world.follow(scheduler);
                 expansion
             }
         };
         self.watch.clear();
         world.set_observer(self.watch.clone());
-        let mut trial = Trial { world: &self.world, watch: &self.watch, config, expansion, driver: None, restarts: 0 };
+        let mut trial = Trial { world: &self.world, watch: &self.watch, config, expansion, driver: None, restarts: 0, branches };
         let ended = trial.run();
         let mut findings = Vec::new();
         let wrong = match ended {
@@ -522,7 +526,7 @@ impl Runner {
         *self.watch.driver.borrow_mut() = None;
         self.watch.disarm();
         let interesting: Vec<usize> = outcome.findings.iter().flat_map(|finding| finding.events.clone()).collect();
-        self.told = keep.then(|| Told::of(&world, &interesting));
+        self.told = keep.map(|_| Told::of(&world, &interesting));
         world.end(|| drop(driver));
         if outcome.findings.iter().any(|finding| finding.invariant == "panic") {
             // What a panic left behind is not trusted: the next trial gets a new world. The points that were reached are kept.
@@ -553,6 +557,8 @@ struct Trial<'a> {
     expansion: &'a Expansion,
     driver: Option<Rc<Driver>>,
     restarts: u32,
+    /// Branches to come, in order.
+    branches: Vec<Branch>,
 }
 
 impl Trial<'_> {
@@ -621,9 +627,12 @@ impl Trial<'_> {
         );
     }
 
-    fn tick_until(&self, limit: u32, crash: Option<(u32, u32)>) -> Ran {
+    fn tick_until(&mut self, limit: u32, crash: Option<(u32, u32)>) -> Ran {
         let mut appends_before = None;
         loop {
+            while self.branches.first().is_some_and(|branch| branch.tick <= self.world.ticks()) {
+                self.world.branch(self.branches.remove(0).seed);
+            }
             self.watch.raise_due(self.world);
             if self.watch.violated.get() {
                 return Ran::Wrong;
@@ -654,7 +663,7 @@ impl Trial<'_> {
     }
 
     /// Runs to rest within the bound that a fair schedule without faults has.
-    fn settle(&self, what: &str) -> Result<(), Stop> {
+    fn settle(&mut self, what: &str) -> Result<(), Stop> {
         let limit = self.world.ticks() + self.config.limits.settle;
         match self.tick_until(limit, None) {
             Ran::Idle | Ran::Crash => Ok(()),

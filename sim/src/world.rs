@@ -26,7 +26,8 @@ use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, text_hash}
 use crate::disk::{CrashEffect, DiskRates, SimDisk, session_of};
 use crate::exec::{Executor, Group, Polled, ROOT, TaskRef, Yield};
 use crate::plan::Plan;
-use crate::schedule::{Schedulers, Strategy};
+use crate::schedule::order::{DefaultOrder, Ordered};
+use crate::schedule::{Scheduler, Schedulers, Strategy, Turn};
 
 const EARLY: Site = Site::new(Class::World, "clock/early");
 const WALL: Site = Site::new(Class::World, "clock/wall");
@@ -41,7 +42,7 @@ const INSERT: Site = Site::new(Class::Fault, "trip/insert");
 /// Where the wall clock of a trial begins, in milliseconds since the epoch.
 pub const WALL_START: u64 = 1_767_225_600_000;
 
-/// One scheduling decision that was not the default order's.
+/// One scheduling decision that was not the default order's. A calm schedule is first in, first out, and has none.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Decision {
@@ -53,17 +54,22 @@ pub struct Decision {
     pub label: String,
     /// How many tasks were ready.
     pub candidates: u32,
-    /// Position of the picked one, oldest first; never 0.
+    /// Position of the picked one, oldest first.
     pub index: u32,
+    /// How often it was polled before.
+    pub polls: u32,
+    /// Path of the task that the default order would have picked.
+    pub instead_of: String,
 }
 
 /// Who picks tasks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 enum Picker {
+    /// First in, first out.
     #[default]
-    Default,
+    Calm,
     Strategy(Strategy),
-    Recorded(FxHashMap<u32, u32>),
+    Given(Rc<RefCell<dyn Scheduler>>),
 }
 
 /// What one tick did.
@@ -91,6 +97,7 @@ enum What {
 #[derive(Default)]
 struct Keep {
     ticks: Vec<(u64, What)>,
+    order: Ordered,
     decisions: Vec<Decision>,
     entities: BTreeMap<u64, String>,
     /// Node that was running at each event.
@@ -219,16 +226,16 @@ impl World {
         })
     }
 
-    /// Begins a trial: everything of the last one is gone, buffers stay. `keep` records hashes, decisions and causes.
-    pub fn begin(&self, seed: u64, source: Source, keep: bool) {
+    /// Begins a trial: everything of the last one is gone, buffers stay. `keep` records hashes, causes, and the decisions that deviate from an order.
+    pub fn begin(&self, seed: u64, source: Source, keep: Option<DefaultOrder>) {
         self.dying.set(true);
         *self.observer.borrow_mut() = None;
         self.exec.clear();
         *self.model.borrow_mut() = None;
         self.disk.clear();
         self.names.clear();
-        self.chooser.reset(seed, source, keep);
-        *self.picker.borrow_mut() = Picker::Default;
+        self.chooser.reset(seed, source, keep.is_some());
+        *self.picker.borrow_mut() = Picker::Calm;
         self.plan.set(Plan::default());
         self.later.set(None);
         self.bugs.set(BugSet::NONE);
@@ -254,7 +261,7 @@ impl World {
         self.faults.borrow_mut().clear();
         self.injected.set([0; 4]);
         self.warnings.set(0);
-        *self.keep.borrow_mut() = keep.then(Keep::default);
+        *self.keep.borrow_mut() = keep.map(|order| Keep { order: Ordered::new(order), ..Keep::default() });
         self.dying.set(false);
     }
 
@@ -263,13 +270,22 @@ impl World {
         self.plan.set(plan);
         self.bugs.set(bugs);
         *self.settings.borrow_mut() = Settings { max_active, max_depth: None, write_delay_ms: u64::from(plan.write_delay_ms) };
-        self.schedulers.borrow_mut().begin(plan.strategy, &self.chooser);
+        self.schedulers.borrow_mut().of(plan.strategy).begin(&self.chooser);
         *self.picker.borrow_mut() = Picker::Strategy(plan.strategy);
     }
 
-    /// Lets recorded deviations pick instead of a scheduler.
-    pub fn follow(&self, decisions: impl IntoIterator<Item = (u32, u32)>) {
-        *self.picker.borrow_mut() = Picker::Recorded(decisions.into_iter().collect());
+    /// Lets a given scheduler pick instead of the plan's strategy, until the trial is calm.
+    pub fn follow(&self, scheduler: Rc<RefCell<dyn Scheduler>>) {
+        scheduler.borrow_mut().begin(&self.chooser);
+        *self.picker.borrow_mut() = Picker::Given(scheduler);
+    }
+
+    /// From now on another seed decides about faults, circumstances and the schedule.
+    pub fn branch(&self, seed: u64) {
+        self.chooser.branch(seed);
+        if let Picker::Strategy(strategy) = &*self.picker.borrow() {
+            self.schedulers.borrow_mut().of(*strategy).begin(&self.chooser);
+        }
     }
 
     /// Nothing fails until [`World::resume_faults`].
@@ -292,7 +308,7 @@ impl World {
         self.later.set(None);
         let plan = self.plan.get();
         self.plan.set(Plan { strategy: Strategy::Fifo, write_delay_ms: plan.write_delay_ms, ..Plan::default() });
-        *self.picker.borrow_mut() = Picker::Default;
+        *self.picker.borrow_mut() = Picker::Calm;
     }
 
     /// Gives the process a model that plays `script` from its beginning, and whose answers take time by choice.
@@ -547,7 +563,7 @@ impl World {
             self.mix(tick, mix64(deadline), ready, What::Clock(deadline));
             return Tick::Jumped;
         }
-        let picked = self.pick(tick, ready);
+        let picked = self.pick(tick);
         let task = self.exec.ready().tasks()[picked.0];
         if plan.postpone > 0 && ready > 1 && self.chooser.one_in(POSTPONE, task.hash, plan.postpone) {
             self.mix(tick, mix64(task.hash), ready, What::Postponed(task.node));
@@ -562,29 +578,41 @@ impl World {
         }
     }
 
-    fn pick(&self, tick: u32, ready: usize) -> TaskRef {
+    fn pick(&self, tick: u32) -> TaskRef {
+        let ready = self.exec.ready();
+        let turn = Turn { tick, ready: &ready, chooser: &self.chooser, exec: &self.exec, names: &self.names };
         let picked = match &*self.picker.borrow() {
-            Picker::Default => TaskRef(0),
-            Picker::Strategy(strategy) => self.schedulers.borrow_mut().of(*strategy).next(&self.exec.ready(), &self.chooser),
-            Picker::Recorded(all) => TaskRef(all.get(&tick).map_or(0, |index| (*index as usize).min(ready - 1))),
+            Picker::Calm => return TaskRef(0),
+            Picker::Strategy(strategy) => self.schedulers.borrow_mut().of(*strategy).next(&turn),
+            Picker::Given(scheduler) => scheduler.borrow_mut().next(&turn),
         };
-        if picked.0 != 0
-            && let Some(keep) = &mut *self.keep.borrow_mut()
-        {
-            let task = self.exec.ready().tasks()[picked.0];
-            let label = task.label.session.map_or_else(
-                || task.label.role.to_owned(),
-                |session| format!("{} {}", task.label.role, self.names.text(session)),
-            );
-            keep.decisions.push(Decision {
-                tick,
-                task: self.exec.path(task.node),
-                label,
-                candidates: u32::try_from(ready).expect("few tasks"),
-                index: u32::try_from(picked.0).expect("few tasks"),
-            });
+        if let Some(keep) = &mut *self.keep.borrow_mut() {
+            let task = ready.tasks()[picked.0];
+            let dull = keep.order.choice(&ready);
+            keep.order.ran(task.node);
+            if picked.0 != dull {
+                keep.decisions.push(self.decision(&turn, picked, dull));
+            }
         }
         picked
+    }
+
+    fn decision(&self, turn: &Turn<'_>, picked: TaskRef, dull: usize) -> Decision {
+        let tasks = turn.ready.tasks();
+        let task = tasks[picked.0];
+        let label = task
+            .label
+            .session
+            .map_or_else(|| task.label.role.to_owned(), |session| format!("{} {}", task.label.role, self.names.text(session)));
+        Decision {
+            tick: turn.tick,
+            task: self.exec.path(task.node),
+            label,
+            candidates: u32::try_from(tasks.len()).expect("few tasks"),
+            index: u32::try_from(picked.0).expect("few tasks"),
+            polls: task.polls,
+            instead_of: self.exec.path(tasks[dull].node),
+        }
     }
 
     fn jump(&self, deadline: u64) {

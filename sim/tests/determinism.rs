@@ -4,14 +4,15 @@
 
 use std::process::Command;
 
-use hostproof_sim::campaign::{audit, hash_lines, seed};
-use hostproof_sim::config::Config;
+use hostproof_sim::audit::{audit, hash_lines};
+use hostproof_sim::campaign::seed;
+use hostproof_sim::config::{Config, Lineage};
 use hostproof_spec::revision::Revision;
 
 const CHILD: &str = "HOSTPROOF_TEST_CHILD";
 
-fn seeds() -> Vec<u64> {
-    (0..150).map(|index| seed(0xd1ce, index)).collect()
+fn seeds() -> Vec<Lineage> {
+    (0..150).map(|index| seed(0xd1ce, index).into()).collect()
 }
 
 fn lines(reversed: bool) -> Vec<String> {

@@ -10,6 +10,7 @@
 use hostproof_leak_guard::{Leak, WATCHES, guarded};
 use hostproof_sim::campaign::seed;
 use hostproof_sim::config::Config;
+use hostproof_sim::schedule::order::DefaultOrder;
 use hostproof_sim::trial::{Origin, Runner};
 use hostproof_spec::revision::Revision;
 
@@ -59,7 +60,9 @@ fn a_trial_asks_for_nothing_real() {
         // A thread of its own: a map with a random seed would ask for it here.
         let leaks = std::thread::spawn(move || {
             let mut runner = Runner::new().unwrap();
-            let run = |runner: &mut Runner, index| runner.run(&config, Origin::Seed(seed(0x1ea4, index)), true);
+            let run = |runner: &mut Runner, index| {
+                runner.run(&config, Origin::Seed(seed(0x1ea4, index).into()), Some(DefaultOrder::Fifo))
+            };
             guarded(|| (0..200).map(|index| run(&mut runner, index).events).sum::<u32>())
         });
         let (events, leaks) = leaks.join().unwrap();

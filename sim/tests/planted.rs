@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, outside of any trial")]
 
-use hostproof_sim::campaign::{hunt_all, replay, tell};
 use hostproof_sim::config::resolve;
+use hostproof_sim::hunt::hunt_all;
 use hostproof_sim::recording::Recording;
+use hostproof_sim::tell::{replay, tell};
 
 #[test]
 fn every_planted_bug_is_found_and_its_trial_comes_back() {
@@ -20,7 +21,7 @@ fn every_planted_bug_is_found_and_its_trial_comes_back() {
             continue;
         };
         let config = resolve(trial, None, &[]).unwrap();
-        let told = tell(&config, trial.seed).unwrap();
+        let told = tell(&config, trial.lineage).unwrap();
         assert_eq!(told.outcome.findings.first(), Some(&finding), "{}", hunt.bug);
         let recording = Recording::parse("kept.json", &told.recording.to_text()).unwrap();
         let again = replay(&recording).unwrap_or_else(|error| panic!("{}: {error}", hunt.bug));

@@ -1,10 +1,13 @@
-//! The published schemas of the simulator's forms are those of its types. `UPDATE_SCHEMAS=1` writes them.
+//! The published schemas of the simulator's forms are those of its types. `HOSTPROOF_UPDATE_SCHEMAS=1` writes them.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, outside of any trial")]
 
-use hostproof_sim::campaign::{Audit, Hunt, Report, seed, tell};
+use hostproof_sim::audit::Audit;
+use hostproof_sim::campaign::{Report, seed};
 use hostproof_sim::config::Config;
+use hostproof_sim::hunt::Hunt;
 use hostproof_sim::recording::Recording;
+use hostproof_sim::tell::tell;
 
 fn schemas() -> [(&'static str, schemars::Schema); 4] {
     [
@@ -21,13 +24,13 @@ fn the_schemas_on_disk_are_those_of_the_types() {
     for (name, schema) in schemas() {
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         let path = dir.join(format!("{name}.schema.json"));
-        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+        if std::env::var_os("HOSTPROOF_UPDATE_SCHEMAS").is_some() {
             std::fs::write(&path, &text).unwrap();
         }
         assert_eq!(
             std::fs::read_to_string(&path).unwrap_or_default(),
             text,
-            "{} is stale: run with UPDATE_SCHEMAS=1",
+            "{} is stale: run with HOSTPROOF_UPDATE_SCHEMAS=1",
             path.display()
         );
     }

@@ -1,6 +1,10 @@
 //! Stories of campaigns: they count what happened, find what is planted, and repeat themselves.
 
 use super::*;
+use crate::audit::{Audit, audit, hash_lines};
+use crate::files::{FileError, read_recording, recordings_in, write_recording};
+use crate::tell::{replay, tell};
+use hostproof_spec::revision::Revision;
 
 fn campaign(trials: u64) -> Campaign {
     Campaign { trials: Some(trials), stop: false, ..Campaign::default() }
@@ -30,7 +34,7 @@ fn a_recording_is_written_whole_and_read_back() {
 
 #[test]
 fn trials_do_not_depend_on_what_ran_before_them() {
-    let seeds: Vec<u64> = (0..60).map(|index| seed(3, index)).collect();
+    let seeds: Vec<Lineage> = (0..60).map(|index| seed(3, index).into()).collect();
     for revision in Revision::ALL {
         let config = Config { revision, ..Config::default() };
         let audit = audit(&config, &seeds, Some(&hash_lines(&config, &seeds).unwrap())).unwrap();
@@ -40,7 +44,7 @@ fn trials_do_not_depend_on_what_ran_before_them() {
 
 #[test]
 fn a_difference_between_processes_is_told() {
-    let seeds = [seed(3, 1)];
+    let seeds = [seed(3, 1).into()];
     let audit = audit(&Config::default(), &seeds, Some(&["hp1-other".to_owned()])).unwrap();
     assert_eq!(audit.divergences.len(), 1);
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 fn kept(seed: u64) -> Recording {
     let mut runner = Runner::new().unwrap();
-    tell_seed(&mut runner, &Config { workload: WorkloadClass::Short, ..Config::default() }, seed).recording
+    tell_seed(&mut runner, &Config { workload: WorkloadClass::Short, ..Config::default() }, seed.into()).recording
 }
 
 #[test]
@@ -18,8 +18,8 @@ fn a_trial_replays_exactly_from_its_id_and_from_its_recording() {
     for revision in Revision::ALL {
         let config = Config { revision, ..Config::default() };
         for seed in 0..60 {
-            let first = tell_seed(&mut runner, &config, seed);
-            let plain = runner.run(&config, Origin::Seed(seed), false);
+            let first = tell_seed(&mut runner, &config, seed.into());
+            let plain = runner.run(&config, Origin::Seed(seed.into()), None);
             assert_eq!(plain.hash, first.outcome.hash, "keeping changes nothing");
             let text = first.recording.to_text();
             let read = Recording::parse("kept.json", &text).unwrap();
@@ -61,7 +61,7 @@ fn a_recording_that_says_more_or_less_than_went_wrong_does_not_replay() {
 
     let planted = Config { workload: WorkloadClass::Short, ..Config::default() }.with_bug(hostproof_spec::bugs::Bug::M08);
     let failing = (0..500)
-        .map(|seed| tell_seed(&mut runner, &planted, seed).recording)
+        .map(|seed| tell_seed(&mut runner, &planted, seed.into()).recording)
         .find(|recording| recording.finding.is_some())
         .expect("a short search finds it");
     replay(&mut runner, &failing).unwrap_or_else(|divergence| panic!("{divergence}"));
@@ -90,9 +90,9 @@ fn damage_is_told_with_file_and_place() {
     let parse = |text: &str| Recording::parse("r.json", text).unwrap_err().to_string();
     insta::assert_snapshot!(parse(""), @"r.json:1:0: not a recording: EOF while parsing a value");
     assert!(parse(&text[..text.len() / 2]).starts_with("r.json:"));
-    assert!(parse(&text.replacen("\"schema\": 1", "\"schema\": 99", 1)).starts_with("r.json: at schema: version 99"));
+    assert!(parse(&text.replacen("\"schema\": 2", "\"schema\": 99", 1)).starts_with("r.json: at schema: version 99"));
     assert!(
-        parse(&text.replacen("\"defaultOrder\": \"fifo\"", "\"defaultOrder\": \"lifo\"", 1)).contains("unknown order `lifo`")
+        parse(&text.replacen("\"defaultOrder\": \"fifo\"", "\"defaultOrder\": \"lifo\"", 1)).contains("unknown variant `lifo`")
     );
     assert!(parse(&text.replacen("\"hash\"", "\"hush\"", 1)).contains("unknown field `hush`"));
     let mut other = kept(1);

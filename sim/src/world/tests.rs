@@ -1,6 +1,7 @@
 //! Stories about clock, disk and history, told without a host.
 
 use super::*;
+use crate::schedule::replay::Recorded;
 use hostproof::env::DiskError;
 
 fn world(plan: Plan) -> Rc<World> {
@@ -14,7 +15,7 @@ fn seeded(plan: Plan, seed: u64) -> Rc<World> {
 }
 
 fn start(world: &Rc<World>, plan: Plan, seed: u64) {
-    world.begin(seed, Source::Seed, true);
+    world.begin(seed, Source::Seed, Some(DefaultOrder::Fifo));
     world.set_plan(Plan { strategy: Strategy::Fifo, ..plan }, BugSet::NONE, 8);
 }
 
@@ -293,7 +294,7 @@ fn equal_seeds_make_equal_hashes_and_other_seeds_other_ones() {
             disk: DiskRates { latency: 800, ..DiskRates::default() },
             ..Plan::default()
         };
-        world.begin(seed, Source::Seed, false);
+        world.begin(seed, Source::Seed, None);
         world.set_plan(plan, BugSet::NONE, 8);
         for task in ["a", "b", "c"] {
             let disk = world.disk();
@@ -338,7 +339,7 @@ fn a_deviation_list_replays_a_random_trial_exactly() {
     }
     let plan = Plan { strategy: Strategy::Random, postpone: 200, early: 200, ..Plan::default() };
     let world = World::new();
-    world.begin(42, Source::Seed, true);
+    world.begin(42, Source::Seed, Some(DefaultOrder::Fifo));
     world.set_plan(plan, BugSet::NONE, 8);
     story(&world);
     let Kept { ticks: hashes, decisions, drawn, .. } = world.kept();
@@ -346,9 +347,10 @@ fn a_deviation_list_replays_a_random_trial_exactly() {
 
     let again = World::new();
     let source = Source::recorded(drawn.iter().map(|(drawn, _)| (drawn.site, drawn.entity, drawn.occurrence, drawn.value)));
-    again.begin(0, source, true);
+    again.begin(0, source, Some(DefaultOrder::Fifo));
     again.set_plan(plan, BugSet::NONE, 8);
-    again.follow(decisions.iter().map(|decision| (decision.tick, decision.index)));
+    let deviations = decisions.iter().map(|decision| (decision.tick, decision.index));
+    again.follow(Rc::new(RefCell::new(Recorded::new(DefaultOrder::Fifo, deviations))));
     story(&again);
     assert_eq!(*again.history(), *world.history());
     assert_eq!(again.kept().ticks, hashes);

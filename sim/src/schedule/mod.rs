@@ -1,18 +1,46 @@
 //! Schedulers: which ready task is polled next. Owns the strategies and their state; must never look inside a task.
 
+pub mod order;
+pub mod pct;
+pub mod random;
+pub mod replay;
+
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Chooser, fold, mix64};
-use crate::exec::{ReadySet, TaskRef};
+use hostproof_spec::names::Names;
+
+use crate::choice::Chooser;
+use crate::exec::{Executor, ReadySet, TaskRef};
+use order::{DefaultOrder, Ordered};
+use pct::Pct;
+use random::{Random, RunToBlock};
+
+/// One scheduling decision, as a scheduler sees it.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
+    /// Number of the decision in the trial, from 0. Jumps of the clock have numbers of their own.
+    pub tick: u32,
+    /// The ready tasks, oldest first; never empty.
+    pub ready: &'a ReadySet,
+    /// Where random schedulers draw.
+    pub chooser: &'a Chooser,
+    /// The tasks, for their paths.
+    pub exec: &'a Executor,
+    /// The names of the trial, for sessions of labels.
+    pub names: &'a Names,
+}
 
 /// A way to pick the next task.
 pub trait Scheduler {
-    /// The next task of a ready set that is not empty.
-    fn next(&mut self, ready: &ReadySet, chooser: &Chooser) -> TaskRef;
+    /// A trial begins, or a branch of it.
+    fn begin(&mut self, _: &Chooser) {}
+
+    /// Picks a task of `turn.ready`.
+    fn next(&mut self, turn: &Turn<'_>) -> TaskRef;
 }
 
 /// The strategies by name.
@@ -21,7 +49,7 @@ pub trait Scheduler {
 pub enum Strategy {
     /// One of the others, drawn for each trial.
     #[default]
-    Mix,
+    Portfolio,
     /// Any ready task, with equal chance.
     Random,
     /// The same task as long as it is ready, then any.
@@ -38,8 +66,8 @@ pub enum Strategy {
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Self; 7] = [Self::Mix, Self::Random, Self::RunToBlock, Self::Fifo, Self::Pct2, Self::Pct3, Self::Pct5];
-    /// What [`Strategy::Mix`] picks from. Random counts double: most races of this domain are shallow.
+    pub const ALL: [Self; 7] = [Self::Portfolio, Self::Random, Self::RunToBlock, Self::Fifo, Self::Pct2, Self::Pct3, Self::Pct5];
+    /// What [`Strategy::Portfolio`] picks from. Random counts double: most races of this domain are shallow.
     pub const MIXED: [Self; 8] =
         [Self::Random, Self::Random, Self::RunToBlock, Self::Fifo, Self::Pct2, Self::Pct3, Self::Pct5, Self::Random];
 
@@ -47,7 +75,7 @@ impl Strategy {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Mix => "mix",
+            Self::Portfolio => "portfolio",
             Self::Random => "random",
             Self::RunToBlock => "run-to-block",
             Self::Fifo => "fifo",
@@ -66,7 +94,7 @@ impl fmt::Display for Strategy {
 
 /// No strategy has that name.
 #[derive(Debug, thiserror::Error)]
-#[error("no scheduler is called `{0}`; known are mix, random, run-to-block, fifo, pct2, pct3 and pct5")]
+#[error("no scheduler is called `{0}`; known are portfolio, random, run-to-block, fifo, pct2, pct3 and pct5")]
 pub struct UnknownStrategy(pub String);
 
 impl FromStr for Strategy {
@@ -77,133 +105,40 @@ impl FromStr for Strategy {
     }
 }
 
-/// First in, first out.
-#[derive(Debug, Default)]
-pub struct Fifo;
-
-impl Scheduler for Fifo {
-    fn next(&mut self, _: &ReadySet, _: &Chooser) -> TaskRef {
-        TaskRef(0)
-    }
-}
-
-/// Uniform.
-#[derive(Debug, Default)]
-pub struct Random;
-
-impl Scheduler for Random {
-    fn next(&mut self, ready: &ReadySet, chooser: &Chooser) -> TaskRef {
-        TaskRef(chooser.schedule(count(ready)) as usize)
-    }
-}
-
-/// Stays with a task until it blocks.
-#[derive(Debug, Default)]
-pub struct RunToBlock {
-    last: Option<u32>,
-}
-
-impl Scheduler for RunToBlock {
-    fn next(&mut self, ready: &ReadySet, chooser: &Chooser) -> TaskRef {
-        let stay = self.last.and_then(|node| ready.tasks().iter().position(|task| task.node == node));
-        let index = stay.unwrap_or_else(|| chooser.schedule(count(ready)) as usize);
-        self.last = Some(ready.tasks()[index].node);
-        TaskRef(index)
-    }
-}
-
-/// Probabilistic concurrency testing: random priorities, and at a few random decisions the running task falls behind all others.
-#[derive(Debug, Default)]
-pub struct Pct {
-    key: u64,
-    priorities: Vec<u64>,
-    changes: Vec<u32>,
-    decision: u32,
-    lowest: u64,
-}
-
-/// Decisions over which the change points are spread: about the length of a common trial.
-const PCT_SPAN: u32 = 512;
-/// Priorities below this were given at change points.
-const PCT_FLOOR: u64 = 1 << 20;
-
-impl Pct {
-    fn reset(&mut self, depth: u32, chooser: &Chooser) {
-        self.key = fold(u64::from(chooser.schedule(u32::MAX)), u64::from(chooser.schedule(u32::MAX)));
-        self.priorities.clear();
-        self.changes.clear();
-        for _ in 1..depth {
-            self.changes.push(chooser.schedule(PCT_SPAN));
-        }
-        self.decision = 0;
-        self.lowest = PCT_FLOOR;
-    }
-
-    fn priority(&mut self, node: u32, hash: u64) -> &mut u64 {
-        let node = node as usize;
-        if self.priorities.len() <= node {
-            self.priorities.resize(node + 1, 0);
-        }
-        let priority = &mut self.priorities[node];
-        if *priority == 0 {
-            *priority = mix64(self.key ^ hash) | PCT_FLOOR;
-        }
-        priority
-    }
-}
-
-impl Scheduler for Pct {
-    fn next(&mut self, ready: &ReadySet, _: &Chooser) -> TaskRef {
-        let mut best = (0, 0);
-        for (index, task) in ready.tasks().iter().enumerate() {
-            let priority = *self.priority(task.node, task.hash);
-            if priority > best.1 {
-                best = (index, priority);
-            }
-        }
-        if self.changes.contains(&self.decision) {
-            let task = ready.tasks()[best.0];
-            self.lowest -= 1;
-            let lowest = self.lowest;
-            *self.priority(task.node, task.hash) = lowest;
-        }
-        self.decision += 1;
-        TaskRef(best.0)
-    }
-}
-
 fn count(ready: &ReadySet) -> u32 {
     u32::try_from(ready.tasks().len()).expect("fewer than 2^32 ready tasks")
 }
 
 /// One of each, so that a world need not allocate.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Schedulers {
-    fifo: Fifo,
+    fifo: Ordered,
     random: Random,
     run_to_block: RunToBlock,
-    pct: Pct,
+    pct: [Pct; 3],
+}
+
+impl Default for Schedulers {
+    fn default() -> Self {
+        Self {
+            fifo: Ordered::new(DefaultOrder::Fifo),
+            random: Random,
+            run_to_block: RunToBlock::default(),
+            pct: [2, 3, 5].map(Pct::new),
+        }
+    }
 }
 
 impl Schedulers {
-    /// Makes a strategy ready for a trial. [`Strategy::Mix`] must have been resolved; it counts as [`Strategy::Random`].
-    pub fn begin(&mut self, strategy: Strategy, chooser: &Chooser) {
-        self.run_to_block.last = None;
-        match strategy {
-            Strategy::Pct2 => self.pct.reset(2, chooser),
-            Strategy::Pct3 => self.pct.reset(3, chooser),
-            Strategy::Pct5 => self.pct.reset(5, chooser),
-            Strategy::Mix | Strategy::Random | Strategy::RunToBlock | Strategy::Fifo => {}
-        }
-    }
-
-    /// The scheduler of a strategy.
+    /// The scheduler of a strategy. [`Strategy::Portfolio`] must have been resolved; it counts as [`Strategy::Random`].
     pub fn of(&mut self, strategy: Strategy) -> &mut dyn Scheduler {
         match strategy {
             Strategy::Fifo => &mut self.fifo,
             Strategy::RunToBlock => &mut self.run_to_block,
-            Strategy::Pct2 | Strategy::Pct3 | Strategy::Pct5 => &mut self.pct,
-            Strategy::Mix | Strategy::Random => &mut self.random,
+            Strategy::Pct2 => &mut self.pct[0],
+            Strategy::Pct3 => &mut self.pct[1],
+            Strategy::Pct5 => &mut self.pct[2],
+            Strategy::Portfolio | Strategy::Random => &mut self.random,
         }
     }
 }
@@ -212,7 +147,7 @@ impl Schedulers {
 mod tests {
     use super::*;
     use crate::choice::Source;
-    use crate::exec::{Executor, Group, Yield};
+    use crate::exec::{Group, Yield};
     use hostproof::env::TaskLabel;
     use std::cell::RefCell;
     use std::rc::Rc;
@@ -222,8 +157,9 @@ mod tests {
         let chooser = Chooser::default();
         chooser.reset(seed, Source::Seed, false);
         let mut schedulers = Schedulers::default();
-        schedulers.begin(strategy, &chooser);
+        schedulers.of(strategy).begin(&chooser);
         let exec = Executor::default();
+        let names = Names::new();
         let seen: Rc<RefCell<Vec<u32>>> = Rc::default();
         for task in 0..3 {
             let seen = seen.clone();
@@ -239,7 +175,10 @@ mod tests {
             );
         }
         while exec.collect() > 0 {
-            let next = schedulers.of(strategy).next(&exec.ready(), &chooser);
+            let next = {
+                let turn = Turn { tick: 0, ready: &exec.ready(), chooser: &chooser, exec: &exec, names: &names };
+                schedulers.of(strategy).next(&turn)
+            };
             exec.poll(next);
         }
         seen.take()

@@ -1,0 +1,78 @@
+//! Recordings as files. Owns reading them, and writing them whole or not at all; must never decide what a recording means.
+
+#![expect(clippy::disallowed_methods, reason = "recordings are real files")]
+
+use std::path::{Path, PathBuf};
+
+use crate::config::TrialId;
+use crate::recording::{Recording, RecordingError};
+
+/// A file of a recording could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file system said no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It holds no usable recording.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+}
+
+/// Reads a recording.
+///
+/// # Errors
+/// [`FileError`].
+pub fn read_recording(path: &Path) -> Result<Recording, FileError> {
+    let bytes = std::fs::read(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        RecordingError::Inconsistent {
+            path: path.display().to_string(),
+            place: format!("byte {at}"),
+            why: "it is not UTF-8 text".to_owned(),
+        }
+    })?;
+    Ok(Recording::parse(&path.display().to_string(), &text)?)
+}
+
+/// Sees that recordings could be written into `dir`, which need not be there yet. Makes nothing.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn probe(dir: &Path) -> Result<(), FileError> {
+    let there = dir.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    tempfile::NamedTempFile::new_in(there).map(drop).map_err(|source| FileError::Io { path: dir.to_owned(), source })
+}
+
+/// Writes a recording as `<trial id>.json` into a directory, beside and renamed, so that nobody sees a part of it. Returns its path.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn write_recording(dir: &Path, recording: &Recording) -> Result<PathBuf, FileError> {
+    let path = dir.join(format!("{}.json", recording.trial));
+    let fail = |source| FileError::Io { path: path.clone(), source };
+    std::fs::create_dir_all(dir).map_err(fail)?;
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(fail)?;
+    std::io::Write::write_all(&mut file, recording.to_text().as_bytes()).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(&path).map_err(|error| fail(error.error))?;
+    Ok(path)
+}
+
+/// The recordings of a directory whose file names are trial ids, in order of their names; a file that is no usable recording is passed over.
+#[must_use]
+pub fn recordings_in(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<TrialId>().is_ok()))
+        .collect();
+    paths.sort();
+    paths
+}

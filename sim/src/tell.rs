@@ -1,0 +1,38 @@
+//! One trial, told for people: from its id or from its recording, in a world of its own. Must never touch a file.
+
+use crate::config::{Config, Lineage};
+use crate::exec::ExecError;
+use crate::panics::{quiet_panics, simulated};
+use crate::recording::{Divergence, Recording, Telling, tell_seed};
+use crate::trial::Runner;
+
+/// Runs the trial of `seed` and keeps everything that people look at.
+///
+/// # Errors
+/// [`ExecError::InsideTokio`].
+pub fn tell(config: &Config, seed: impl Into<Lineage>) -> Result<Telling, ExecError> {
+    quiet_panics();
+    let mut runner = Runner::new()?;
+    Ok(simulated(|| tell_seed(&mut runner, config, seed.into())))
+}
+
+/// Replays a recording exactly.
+///
+/// # Errors
+/// [`ReplayError`].
+pub fn replay(recording: &Recording) -> Result<Telling, ReplayError> {
+    quiet_panics();
+    let mut runner = Runner::new()?;
+    Ok(simulated(|| crate::recording::replay(&mut runner, recording)).map_err(Box::new)?)
+}
+
+/// Why a replay failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It went another way.
+    #[error(transparent)]
+    Divergence(#[from] Box<Divergence>),
+    /// It could not begin.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+}
