@@ -288,6 +288,44 @@ mod tests {
     }
 
     #[test]
+    fn a_branch_shares_the_beginning_and_then_goes_the_way_of_the_other_seed() {
+        const W: Site = Site::new(Class::Workload, "test/w");
+        let answers = |chooser: &Chooser| -> Vec<(u32, u32, u32)> {
+            (0..30).map(|_| (chooser.draw(A, 1, 1000), chooser.draw(B, 1, 1000), chooser.schedule(1000))).collect()
+        };
+        let (plain, branched) = (chooser(7), chooser(7));
+        assert_eq!(answers(&plain), answers(&branched));
+        branched.branch(8);
+        assert_ne!(answers(&plain), answers(&branched));
+        assert_eq!(
+            plain.draw(W, 0, 1_000_000),
+            branched.draw(W, 0, 1_000_000),
+            "a branch is another course of the same workload"
+        );
+        let again = chooser(7);
+        answers(&again);
+        again.branch(8);
+        assert_eq!(answers(&again), {
+            let same = chooser(7);
+            answers(&same);
+            same.branch(8);
+            answers(&same)
+        });
+        let log = branched.drawn();
+        let replayed = Chooser::default();
+        replayed.reset(0, Source::recorded(log.iter().map(|d| (d.site, d.entity, d.occurrence, d.value))), true);
+        (0..60).for_each(|_| {
+            replayed.draw(A, 1, 1000);
+            replayed.draw(B, 1, 1000);
+        });
+        let order = |mut log: Vec<Drawn>| {
+            log.sort_by_key(|d| (d.site, d.occurrence));
+            log
+        };
+        assert_eq!(order(replayed.drawn()), order(log), "a branched trial replays from its log alone");
+    }
+
+    #[test]
     fn nothing_is_drawn_where_there_is_no_choice() {
         let chooser = chooser(1);
         assert_eq!((chooser.draw(A, 0, 1), chooser.draw(A, 0, 0), chooser.schedule(1), chooser.chance(A, 0, 0, 4)), (0, 0, 0, 0));

@@ -550,6 +550,31 @@ mod tests {
     }
 
     #[test]
+    fn a_ready_task_says_how_often_it_was_polled() {
+        let exec = Executor::default();
+        for role in ["first", "second"] {
+            let yields = if role == "first" { 1 } else { 2 };
+            exec.spawn(
+                Group(0),
+                label(role),
+                Box::pin(async move {
+                    for _ in 0..yields {
+                        Yield::once().await;
+                    }
+                }),
+            );
+        }
+        let mut seen = Vec::new();
+        while exec.collect() > 0 {
+            seen.push(exec.ready().tasks()[0].polls);
+            exec.poll(TaskRef(0));
+        }
+        assert_eq!(seen, [0, 0, 1, 1, 2]);
+        exec.spawn(Group(0), label("reuses a slot"), Box::pin(async {}));
+        assert_eq!(exec.ready().tasks()[0].polls, 0);
+    }
+
+    #[test]
     fn a_panic_is_an_outcome_of_the_poll() {
         let exec = Executor::default();
         exec.spawn(Group(0), label("task"), Box::pin(async { panic!("inside {}", 7) }));
