@@ -8,11 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 use hostproof::env::{LocalFuture, TaskLabel};
+use hostproof_waker::{Key, Wakes};
 
 use crate::choice::{fold, text_hash};
 
@@ -36,16 +35,54 @@ pub struct Ready {
 }
 
 /// The tasks that can be polled, in the order in which they became ready. The first one is the default order's next task.
+///
+/// Its oldest end moves forward instead of everything behind it moving back, so that the default order costs nothing and any other order moves the fewer ones.
 #[derive(Debug, Default)]
 pub struct ReadySet {
     tasks: Vec<Ready>,
+    /// What is before this has been taken.
+    first: usize,
 }
 
 impl ReadySet {
     /// The ready tasks, oldest first.
     #[must_use]
     pub fn tasks(&self) -> &[Ready] {
-        &self.tasks
+        &self.tasks[self.first..]
+    }
+
+    fn push(&mut self, task: Ready) {
+        if self.first > 0 && self.tasks.len() == self.tasks.capacity() {
+            self.tasks.drain(..self.first);
+            self.first = 0;
+        }
+        self.tasks.push(task);
+    }
+
+    fn remove(&mut self, index: usize) -> Ready {
+        let at = self.first + index;
+        let taken = self.tasks[at];
+        if index < self.tasks.len() - at {
+            self.tasks.copy_within(self.first..at, self.first + 1);
+            self.first += 1;
+        } else {
+            self.tasks.remove(at);
+        }
+        if self.first == self.tasks.len() {
+            self.clear();
+        }
+        taken
+    }
+
+    fn retain(&mut self, keep: impl FnMut(&Ready) -> bool) {
+        self.tasks.drain(..self.first);
+        self.first = 0;
+        self.tasks.retain(keep);
+    }
+
+    fn clear(&mut self) {
+        self.tasks.clear();
+        self.first = 0;
     }
 }
 
@@ -72,32 +109,14 @@ pub enum Polled {
     Panicked(String),
 }
 
-struct SlotWake {
-    slot: u32,
-    generation: AtomicU32,
-    woken: Arc<Mutex<Vec<(u32, u32)>>>,
-}
-
-impl Wake for SlotWake {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let generation = self.generation.load(Ordering::Relaxed);
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push((self.slot, generation));
-    }
-}
-
 struct Slot {
-    generation: u32,
+    /// What wakes the task. No two tasks have the same, so that a waker that outlived its task wakes nobody.
+    key: Key,
     node: u32,
     group: Group,
-    polls: u32,
     ready: bool,
+    polls: u32,
     task: Option<LocalFuture<()>>,
-    wake: Arc<SlotWake>,
-    waker: Waker,
 }
 
 #[derive(Clone, Copy)]
@@ -112,33 +131,59 @@ struct Node {
 /// Node of what is spawned outside of any task.
 pub const ROOT: u32 = 0;
 
-/// The executor of one world. Cleared between trials.
-pub struct Executor {
-    slots: RefCell<Vec<Slot>>,
-    free: RefCell<Vec<u32>>,
-    nodes: RefCell<Vec<Node>>,
-    ready: RefCell<ReadySet>,
-    woken: Arc<Mutex<Vec<(u32, u32)>>>,
-    scratch: RefCell<Vec<(u32, u32)>>,
-    running: Cell<u32>,
-    live: Cell<usize>,
-}
-
 const ROOT_NODE: Node =
     Node { parent: ROOT, number: 0, children: 0, hash: 0x517c_c1b7_2722_0a95, label: TaskLabel { role: "trial", session: None } };
 
+/// Tasks, paths and the ready set.
+#[derive(Default)]
+struct State {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    nodes: Vec<Node>,
+    /// Keys on their way to the ready set.
+    woken: Vec<Key>,
+    live: usize,
+}
+
+impl State {
+    fn add_node(&mut self, parent: u32, label: TaskLabel) -> (u32, u64) {
+        let index = u32::try_from(self.nodes.len()).expect("fewer than 2^32 tasks");
+        let above = &mut self.nodes[parent as usize];
+        let number = above.children;
+        above.children += 1;
+        let hash = fold(fold(above.hash, u64::from(number)), text_hash(label.role));
+        self.nodes.push(Node { parent, number, children: 0, hash, label });
+        (index, hash)
+    }
+
+    fn ready(&self, index: usize) -> Ready {
+        let slot = &self.slots[index];
+        let node = &self.nodes[slot.node as usize];
+        Ready { slot: index as u32, node: slot.node, hash: node.hash, polls: slot.polls, label: node.label }
+    }
+
+    /// Takes the task out of a slot, which becomes free.
+    fn release(&mut self, index: usize) -> Option<LocalFuture<()>> {
+        let slot = &mut self.slots[index];
+        slot.ready = false;
+        self.free.push(index as u32);
+        self.live -= 1;
+        slot.task.take()
+    }
+}
+
+/// The executor of one world. Cleared between trials.
+pub struct Executor {
+    state: RefCell<State>,
+    ready: RefCell<ReadySet>,
+    wakes: Wakes,
+    running: Cell<u32>,
+}
+
 impl Default for Executor {
     fn default() -> Self {
-        Self {
-            slots: RefCell::default(),
-            free: RefCell::default(),
-            nodes: RefCell::new(vec![ROOT_NODE]),
-            ready: RefCell::default(),
-            woken: Arc::default(),
-            scratch: RefCell::default(),
-            running: Cell::new(ROOT),
-            live: Cell::new(0),
-        }
+        let state = State { nodes: vec![ROOT_NODE], ..State::default() };
+        Self { state: RefCell::new(state), ready: RefCell::default(), wakes: Wakes::new(), running: Cell::new(ROOT) }
     }
 }
 
@@ -153,61 +198,32 @@ impl Executor {
 
     /// Adds a task. It is ready at once, and a child of the task that is being polled.
     pub fn spawn(&self, group: Group, label: TaskLabel, task: LocalFuture<()>) {
-        let node = self.add_node(label);
-        let index = match self.free.borrow_mut().pop() {
-            Some(index) => index,
-            None => u32::try_from(self.slots.borrow().len()).expect("fewer than 2^32 tasks"),
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let (node, hash) = state.add_node(self.running.get(), label);
+        let index = match state.free.pop() {
+            Some(index) => index as usize,
+            None => state.slots.len(),
         };
-        let mut slots = self.slots.borrow_mut();
-        if index as usize == slots.len() {
-            let (wake, waker) = self.new_waker(index, 0);
-            slots.push(Slot { generation: 0, node, group, polls: 0, ready: false, task: Some(task), wake, waker });
+        let slot = Slot { key: self.wakes.key(index), node, group, ready: true, polls: 0, task: Some(task) };
+        if index == state.slots.len() {
+            state.slots.push(slot);
         } else {
-            let slot = &mut slots[index as usize];
-            slot.node = node;
-            slot.group = group;
-            slot.polls = 0;
-            slot.task = Some(task);
-            // A waker that outlived its task must not wake the next one: it is replaced, unless nobody kept a copy.
-            if Arc::strong_count(&slot.wake) == 2 {
-                slot.wake.generation.store(slot.generation, Ordering::Relaxed);
-            } else {
-                (slot.wake, slot.waker) = self.new_waker(index, slot.generation);
-            }
+            state.slots[index] = slot;
         }
-        let slot = &mut slots[index as usize];
-        slot.ready = true;
-        self.live.set(self.live.get() + 1);
-        let nodes = self.nodes.borrow();
-        self.ready.borrow_mut().tasks.push(Ready { slot: index, node, hash: nodes[node as usize].hash, polls: 0, label });
-    }
-
-    fn new_waker(&self, slot: u32, generation: u32) -> (Arc<SlotWake>, Waker) {
-        let wake = Arc::new(SlotWake { slot, generation: AtomicU32::new(generation), woken: self.woken.clone() });
-        let waker = Waker::from(wake.clone());
-        (wake, waker)
-    }
-
-    fn add_node(&self, label: TaskLabel) -> u32 {
-        let mut nodes = self.nodes.borrow_mut();
-        let index = u32::try_from(nodes.len()).expect("fewer than 2^32 tasks");
-        let parent = self.running.get();
-        let number = nodes[parent as usize].children;
-        nodes[parent as usize].children += 1;
-        let hash = fold(fold(nodes[parent as usize].hash, u64::from(number)), text_hash(label.role));
-        nodes.push(Node { parent, number, children: 0, hash, label });
-        index
+        state.live += 1;
+        self.ready.borrow_mut().push(Ready { slot: index as u32, node, hash, polls: 0, label });
     }
 
     /// Tasks that have not ended.
     pub fn live(&self) -> usize {
-        self.live.get()
+        self.state.borrow().live
     }
 
-    /// The roles of the tasks that have not ended, in slot order.
+    /// The paths of the tasks that have not ended, in slot order.
     pub fn live_roles(&self) -> Vec<String> {
-        let slots = self.slots.borrow();
-        slots.iter().filter(|slot| slot.task.is_some()).map(|slot| self.path(slot.node)).collect()
+        let nodes: Vec<u32> = self.state.borrow().slots.iter().filter(|slot| slot.task.is_some()).map(|slot| slot.node).collect();
+        nodes.into_iter().map(|node| self.path(node)).collect()
     }
 
     /// The path of the task that is being polled; [`ROOT`] outside.
@@ -217,7 +233,7 @@ impl Executor {
 
     /// The path as text: child number and role of each task from the outermost in, such as `0:client/1:operation`.
     pub fn path(&self, node: u32) -> String {
-        let nodes = self.nodes.borrow();
+        let nodes = &self.state.borrow().nodes;
         let mut parts = Vec::new();
         let mut at = node;
         while at != ROOT {
@@ -231,33 +247,28 @@ impl Executor {
 
     /// The role of a path.
     pub fn role(&self, node: u32) -> &'static str {
-        self.nodes.borrow()[node as usize].label.role
+        self.state.borrow().nodes[node as usize].label.role
     }
 
     /// Moves woken tasks to the ready set and says how many are there.
     pub fn collect(&self) -> usize {
-        let mut woken = self.scratch.borrow_mut();
-        std::mem::swap(&mut *woken, &mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
         let mut ready = self.ready.borrow_mut();
-        if !woken.is_empty() {
-            let mut slots = self.slots.borrow_mut();
-            let nodes = self.nodes.borrow();
-            for (index, generation) in woken.drain(..) {
-                let slot = &mut slots[index as usize];
-                if slot.generation == generation && !slot.ready && slot.task.is_some() {
-                    slot.ready = true;
-                    let node = &nodes[slot.node as usize];
-                    ready.tasks.push(Ready {
-                        slot: index,
-                        node: slot.node,
-                        hash: node.hash,
-                        polls: slot.polls,
-                        label: node.label,
-                    });
-                }
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        self.wakes.take(&mut state.woken);
+        for at in 0..state.woken.len() {
+            let key = state.woken[at];
+            if let Some(slot) = state.slots.get_mut(key.slot())
+                && slot.key == key
+                && !slot.ready
+                && slot.task.is_some()
+            {
+                slot.ready = true;
+                ready.push(state.ready(key.slot()));
             }
         }
-        ready.tasks.len()
+        state.woken.clear();
+        ready.tasks().len()
     }
 
     /// The ready set. Must not be held over a poll.
@@ -268,8 +279,8 @@ impl Executor {
     /// Puts a ready task behind the others without polling it: an extra yield.
     pub fn postpone(&self, task: TaskRef) {
         let mut ready = self.ready.borrow_mut();
-        let taken = ready.tasks.remove(task.0);
-        ready.tasks.push(taken);
+        let taken = ready.remove(task.0);
+        ready.push(taken);
     }
 
     /// Polls a ready task once.
@@ -277,46 +288,36 @@ impl Executor {
     /// # Panics
     /// If `task` is not in the ready set.
     pub fn poll(&self, task: TaskRef) -> Polled {
-        let taken = self.ready.borrow_mut().tasks.remove(task.0);
-        let (mut future, waker) = {
-            let mut slots = self.slots.borrow_mut();
-            let slot = &mut slots[taken.slot as usize];
+        let taken = self.ready.borrow_mut().remove(task.0);
+        let index = taken.slot as usize;
+        let (mut future, key) = {
+            let slot = &mut self.state.borrow_mut().slots[index];
             slot.ready = false;
             slot.polls += 1;
-            let future = slot.task.take().expect("a ready slot has a task");
-            (future, slot.waker.clone())
+            (slot.task.take().expect("a ready slot has a task"), slot.key)
         };
+        let waker = key.waker();
         self.running.set(taken.node);
         let outcome = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
         let polled = match outcome {
             Ok(Poll::Pending) => {
-                self.slots.borrow_mut()[taken.slot as usize].task = Some(future);
+                self.state.borrow_mut().slots[index].task = Some(future);
                 Polled::Pending
             }
             Ok(Poll::Ready(())) => {
                 // Dropped while the task still counts as running: what its drop spawns is its child.
                 drop(future);
-                self.release(taken.slot);
+                self.state.borrow_mut().release(index);
                 Polled::Ended
             }
             Err(payload) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-                self.release(taken.slot);
+                self.state.borrow_mut().release(index);
                 Polled::Panicked(panic_text(payload.as_ref()))
             }
         };
         self.running.set(ROOT);
         polled
-    }
-
-    fn release(&self, index: u32) {
-        let mut slots = self.slots.borrow_mut();
-        let slot = &mut slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.ready = false;
-        slot.task = None;
-        self.free.borrow_mut().push(index);
-        self.live.set(self.live.get() - 1);
     }
 
     /// Drops every task of a group at once. Must not be called from inside a poll of one of them.
@@ -326,26 +327,7 @@ impl Executor {
     pub fn kill(&self, group: Group) {
         loop {
             // Destructors may spawn: those die as well.
-            let doomed: Vec<LocalFuture<()>> = {
-                let mut slots = self.slots.borrow_mut();
-                let mut ready = self.ready.borrow_mut();
-                let mut free = self.free.borrow_mut();
-                let mut doomed = Vec::new();
-                for (index, slot) in slots.iter_mut().enumerate() {
-                    if slot.group == group
-                        && let Some(task) = slot.task.take()
-                    {
-                        doomed.push(task);
-                        slot.generation = slot.generation.wrapping_add(1);
-                        slot.ready = false;
-                        let index = u32::try_from(index).expect("fewer than 2^32 tasks");
-                        ready.tasks.retain(|task| task.slot != index);
-                        free.push(index);
-                    }
-                }
-                self.live.set(self.live.get() - doomed.len());
-                doomed
-            };
+            let doomed = self.take_tasks(|slot| slot.group == group);
             if doomed.is_empty() {
                 return;
             }
@@ -353,10 +335,28 @@ impl Executor {
         }
     }
 
+    /// Takes the tasks out of some slots; they are no longer ready.
+    fn take_tasks(&self, which: impl Fn(&Slot) -> bool) -> Vec<LocalFuture<()>> {
+        let mut state = self.state.borrow_mut();
+        let mut taken = Vec::new();
+        if state.live == 0 {
+            return taken;
+        }
+        for index in 0..state.slots.len() {
+            if state.slots[index].task.is_some() && which(&state.slots[index]) {
+                taken.extend(state.release(index));
+            }
+        }
+        if !taken.is_empty() {
+            self.ready.borrow_mut().retain(|task| state.slots[task.slot as usize].ready);
+        }
+        taken
+    }
+
     /// Forgets every task and path, and keeps the capacity. Old wakers wake nobody.
     pub fn clear(&self) {
         loop {
-            let doomed: Vec<LocalFuture<()>> = self.slots.borrow_mut().iter_mut().filter_map(|slot| slot.task.take()).collect();
+            let doomed = self.take_tasks(|_| true);
             if doomed.is_empty() {
                 break;
             }
@@ -364,21 +364,17 @@ impl Executor {
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
             }
         }
-        let mut slots = self.slots.borrow_mut();
-        let mut free = self.free.borrow_mut();
-        free.clear();
-        for (index, slot) in slots.iter_mut().enumerate().rev() {
-            slot.generation = slot.generation.wrapping_add(1);
-            slot.ready = false;
-            free.push(u32::try_from(index).expect("fewer than 2^32 tasks"));
-        }
-        self.ready.borrow_mut().tasks.clear();
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        let mut nodes = self.nodes.borrow_mut();
-        nodes.clear();
-        nodes.push(ROOT_NODE);
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        // Slots are given in the same order in every trial.
+        state.free.clear();
+        state.slots.clear();
+        self.ready.borrow_mut().clear();
+        self.wakes.take(&mut state.woken);
+        state.woken.clear();
+        state.nodes.truncate(1);
+        state.nodes[ROOT as usize] = ROOT_NODE;
         self.running.set(ROOT);
-        self.live.set(0);
     }
 }
 
@@ -435,6 +431,7 @@ impl Future for Yield {
 mod tests {
     use super::*;
     use std::rc::Rc;
+    use std::task::Waker;
 
     fn label(role: &'static str) -> TaskLabel {
         TaskLabel { role, session: None }
