@@ -6,6 +6,7 @@ use std::rc::Rc;
 use hostproof_sim::choice::Source;
 use hostproof_sim::plan::Plan;
 use hostproof_sim::schedule::Strategy;
+use hostproof_sim::schedule::order::DefaultOrder;
 use hostproof_sim::world::{Tick, World};
 use hostproof_spec::bugs::BugSet;
 
@@ -71,7 +72,7 @@ impl Ours {
     /// One simulation from an empty world to its last hash.
     fn once(&self, workload: Workload, seed: u64, keep: bool) -> u64 {
         let world = &self.world;
-        world.begin(seed, Source::Seed, keep);
+        world.begin(seed, Source::Seed, keep.then_some(DefaultOrder::Fifo));
         world.set_plan(Plan { strategy: Strategy::Random, ..Plan::default() }, BugSet::NONE, 8);
         self.sum.set(u64::MAX);
         let (inner, sum) = (world.clone(), self.sum.clone());
