@@ -283,12 +283,16 @@ impl SimDisk {
         state.file(path).ok().map(|file| state.files[file as usize].data.clone())
     }
 
-    /// Visits every file that a read would find, in order of the paths: path and content.
-    pub fn visit(&self, mut f: impl FnMut(&str, &[u8])) {
-        let state = self.state.borrow();
-        for (path, node) in &state.names {
+    /// Reads every file, in order of the paths: path and [`digest`] of the content.
+    pub fn visit_digests(&self, mut f: impl FnMut(&str, u64)) {
+        let mut state = self.state.borrow_mut();
+        let State { names, files, .. } = &mut *state;
+        for (path, node) in names.iter() {
             if let Node::File(file) = node {
-                f(path, &state.files[*file as usize].data);
+                let file = &mut files[*file as usize];
+                // As any read does: what only the cache knew is not in the file.
+                file.evict();
+                f(path, digest(&file.data));
             }
         }
     }

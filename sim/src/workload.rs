@@ -422,13 +422,13 @@ impl Generator<'_> {
         Call { op, bind, aborted, operation }
     }
 
-    /// One step, or two where an operation needs something to act on: a queue is changed right after something was put there.
-    fn steps(&mut self, first: Option<Verb>) -> Vec<Step> {
+    /// One step, or up to three where an operation needs something to act on: a queue is changed right after something was put there. Never more than `room`.
+    fn steps(&mut self, first: Option<Verb>, room: u32) -> Vec<Step> {
         let verb = first.unwrap_or_else(|| self.next_verb());
         let mut steps = Vec::new();
-        if matches!(verb, Verb::QueueEdit | Verb::QueueRemove | Verb::QueueSteer) && !self.chance(ARGUMENT, 20, 150) {
+        if room > 1 && matches!(verb, Verb::QueueEdit | Verb::QueueRemove | Verb::QueueSteer) && !self.chance(ARGUMENT, 20, 150) {
             let put = if self.chance(ARGUMENT, 21, 750) { Verb::Prompt } else { Verb::Deliver };
-            if self.chance(ARGUMENT, 22, 500) {
+            if room > 2 && self.chance(ARGUMENT, 22, 500) {
                 steps.push(self.step(put));
             }
             let before = self.step(put);
@@ -436,7 +436,7 @@ impl Generator<'_> {
             steps.push(Step { wait: true, ..before });
             steps.push(Step { yields: 0, sleep_ms: 0, ..self.step(verb) });
             self.latest = false;
-        } else if verb == Verb::DisposeSession && self.chance(ARGUMENT, 23, 600) {
+        } else if room > 1 && verb == Verb::DisposeSession && self.chance(ARGUMENT, 23, 600) {
             // A root goes and comes back as another object; the old one keeps its name.
             let before = Step { wait: true, ..self.step(verb) };
             let disposed =
@@ -571,14 +571,38 @@ fn weights(rules: &Rules) -> Vec<(Verb, u32)> {
     ]
 }
 
+/// How large a workload is.
+struct Size {
+    /// Top-level sessions.
+    roots: usize,
+    /// Most sessions.
+    sessions: usize,
+    /// Operations of clients, over all phases. The set-up (roots, and what makes them durable) and observers come on top.
+    operations: u32,
+    /// How many of them are starts for certain, or deliveries after a restart.
+    starts: u32,
+    /// Fewest clients; up to two more.
+    clients: usize,
+    /// Most observers that are drawn at random.
+    observers: u32,
+}
+
 /// Draws a workload. `on` says which classes of faults it may hold.
 #[must_use]
 pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, on: FaultSet) -> Workload {
     let shape = |what: u64, n: u32| chooser.draw(SHAPE, what, n);
-    let (roots, max_sessions, operations) = match class {
-        WorkloadClass::Standard => (1 + usize::from(shape(0, 3) == 0), 4 + shape(1, 2) as usize, 11 + shape(2, 10)),
-        WorkloadClass::Short => (1, 3, 4 + shape(2, 5)),
+    let size = match class {
+        WorkloadClass::Standard => Size {
+            roots: 1 + usize::from(shape(0, 3) == 0),
+            sessions: 4 + shape(1, 2) as usize,
+            operations: 10 + shape(2, 5),
+            starts: 2,
+            clients: 2,
+            observers: 3,
+        },
+        WorkloadClass::Short => Size { roots: 1, sessions: 2, operations: 4 + shape(2, 3), starts: 1, clients: 1, observers: 1 },
     };
+    let roots = size.roots;
     let mut weights = weights(rules);
     for (index, (verb, weight)) in weights.iter_mut().enumerate() {
         // A class that is off leaves room for the others; children there must be.
@@ -592,7 +616,7 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
         on,
         weights,
         sessions: Vec::new(),
-        max_sessions,
+        max_sessions: size.sessions,
         fresh: 0,
         reserved: 0,
         ops: 0,
@@ -645,23 +669,31 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
             generator.stale.clear();
             generator.senders.clear();
         }
-        let clients = 2 + shape(base + 1, 3) as usize;
+        let clients = size.clients + shape(base + 1, 3) as usize;
         phase.clients.resize_with(clients, Vec::new);
-        let share = (operations / phases).max(3);
-        for index in 0..share {
-            let first = match (number, index) {
-                (0, 0 | 1) => Some(Verb::Start),
-                (1.., 0 | 1) => Some(Verb::Deliver),
+        // Where nobody restarts, a child that went to rest is woken from its log at the end of a short one.
+        let wakes = phases == 1 && class == WorkloadClass::Short;
+        let share = (size.operations / phases).max(2) - u32::from(wakes);
+        let mut asked = 0;
+        while asked < share {
+            let first = match number {
+                0 if asked < size.starts && generator.sessions.len() < size.sessions => Some(Verb::Start),
+                _ if asked < size.starts => Some(Verb::Deliver),
                 _ => None,
             };
-            let client = if index == 0 { 0 } else { generator.pick(PACE, 9, clients) };
-            for step in generator.steps(first) {
+            let client = if asked == 0 { 0 } else { generator.pick(PACE, 9, clients) };
+            for step in generator.steps(first, share - asked) {
+                asked += 1;
                 generator.abort(&step, &mut phase.aborts);
                 phase.clients[client].push(step);
             }
         }
+        if wakes {
+            let call = generator.call(Verb::Deliver);
+            phase.clients[0].push(Step { yields: 0, sleep_ms: 600, wait: true, call });
+        }
         if on.has(FaultClass::Observer) {
-            for _ in 0..=shape(base + 2, 3) {
+            for _ in 0..=shape(base + 2, size.observers) {
                 let trigger = generator.trigger(&phase);
                 phase.triggers.push(trigger);
             }
@@ -694,9 +726,33 @@ mod tests {
     use hostproof_spec::revision::Revision;
 
     fn workload(seed: u64, revision: Revision, on: FaultSet) -> Workload {
+        sized(WorkloadClass::Standard, seed, revision, on)
+    }
+
+    fn sized(class: WorkloadClass, seed: u64, revision: Revision, on: FaultSet) -> Workload {
         let chooser = Chooser::default();
         chooser.reset(seed, Source::Seed, false);
-        generate(&chooser, WorkloadClass::Standard, revision.rules(), on)
+        generate(&chooser, class, revision.rules(), on)
+    }
+
+    fn asked(workload: &Workload) -> usize {
+        workload.phases.iter().flat_map(|phase| &phase.clients).map(Vec::len).sum()
+    }
+
+    #[test]
+    fn a_short_workload_has_one_child_and_five_operations_and_a_standard_one_four_sessions_and_twelve() {
+        for (class, operations, sessions) in [(WorkloadClass::Short, 5, 2), (WorkloadClass::Standard, 12, 4)] {
+            let (mut asked_of, mut known) = (Vec::new(), Vec::new());
+            for seed in 0..600 {
+                let on = if seed % 2 == 0 { FaultSet::ALL } else { FaultSet::NONE };
+                let workload = sized(class, seed, Revision::R20260901, on);
+                asked_of.push(asked(&workload));
+                known.push(workload.script.sessions.len());
+            }
+            asked_of.sort_unstable();
+            known.sort_unstable();
+            assert_eq!((asked_of[300], known[300]), (operations, sessions), "{class:?}: {asked_of:?}");
+        }
     }
 
     #[test]
@@ -726,7 +782,7 @@ mod tests {
             }
             counts.sort_unstable();
             sessions.sort_unstable();
-            assert!(counts[300] >= 14 && counts[0] >= 8 && counts[599] <= 43, "{counts:?}");
+            assert!(counts[300] >= 14 && counts[0] >= 8 && counts[599] <= 33, "{counts:?}");
             assert!(sessions[300] >= 4, "{sessions:?}");
             assert!(restarts > 300, "{restarts}");
             assert!(verbs.len() >= 16 && verbs.values().all(|count| *count > 10), "{verbs:?}");

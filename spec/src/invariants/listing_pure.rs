@@ -2,7 +2,7 @@
 //!
 //! * A listing causes no fact but its own rows: no agent, Activation, message, append, repair, load or cancel (LIST-02, LIST-14). Needs `origin`.
 //! * No stored log is repaired that nobody resumes.
-//! * The digest of a stored log before a listing and after it are equal, unless its own session wrote in between. Needs `files`.
+//! * The digest of a stored log before a listing (taken by nobody or during it) and after it are equal, unless its own session wrote in between. Needs `files`.
 //!
 //! Needs only what the driver of a host knows. Without `origin` and `files` it sees repairs only.
 
@@ -21,7 +21,7 @@ pub(super) const ABOUT: Invariant = Invariant {
 /// The stored bytes of a session when a listing looked first.
 #[derive(Debug, Default)]
 struct File {
-    seen: Option<(Sym, u64, usize)>,
+    seen: Option<(Option<Sym>, u64, usize)>,
     written: Option<usize>,
 }
 
@@ -41,18 +41,18 @@ impl Check for ListingPure {
         let listing = cx.event.op.filter(|op| lists(cx, *op));
         match cx.event.fact {
             Fact::FileState { session, digest } => {
-                let Some(op) = listing else { return };
                 let file = self.files.entry(session);
-                match file.seen {
-                    Some((before, was, at)) if before == op => {
-                        let lawful = file.written.is_some_and(|written| written > at)
-                            || cx.world.sessions.get(session).is_some_and(|state| state.live);
-                        if was != digest && !lawful {
-                            let text = format!("{} changed the stored log of {}", cx.name(op), cx.name(session));
-                            cx.broken("LIST-02", Some(op), Some(at), text);
-                        }
+                if let (Some(op), Some((before, was, at))) = (listing, file.seen)
+                    && before.is_none_or(|before| before == op)
+                {
+                    let lawful = file.written.is_some_and(|written| written > at)
+                        || cx.world.sessions.get(session).is_some_and(|state| state.live);
+                    if was != digest && !lawful {
+                        let text = format!("{} changed the stored log of {}", cx.name(op), cx.name(session));
+                        cx.broken("LIST-02", Some(op), Some(at), text);
                     }
-                    _ => file.seen = Some((op, digest, cx.at)),
+                } else {
+                    file.seen = Some((listing, digest, cx.at));
                 }
                 return;
             }

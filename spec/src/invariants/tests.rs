@@ -451,6 +451,8 @@ fn listings() {
     let file = |digest| Fact::FileState { session: "c", digest };
     both(R20260806).crash().op("list", invoked).op("list", file(1)).op("list", file(2)).breaks("listing-pure", "LIST-02");
     both(R20260806).crash().op("list", invoked).op("list", file(1)).op("list", file(1)).lawful();
+    both(R20260806).crash().fact(file(1)).op("list", invoked).op("list", file(2)).breaks("listing-pure", "LIST-02");
+    both(R20260806).crash().fact(file(1)).fact(file(2)).op("list", invoked).op("list", file(2)).lawful();
 }
 
 #[test]
