@@ -112,11 +112,11 @@ pub enum Polled {
 struct Slot {
     /// What wakes the task. No two tasks have the same, so that a waker that outlived its task wakes nobody.
     key: Key,
-    node: u32,
     group: Group,
     ready: bool,
-    polls: u32,
     task: Option<LocalFuture<()>>,
+    /// How the task looks in the ready set.
+    as_ready: Ready,
 }
 
 #[derive(Clone, Copy)]
@@ -154,12 +154,6 @@ impl State {
         let hash = fold(fold(above.hash, u64::from(number)), text_hash(label.role));
         self.nodes.push(Node { parent, number, children: 0, hash, label });
         (index, hash)
-    }
-
-    fn ready(&self, index: usize) -> Ready {
-        let slot = &self.slots[index];
-        let node = &self.nodes[slot.node as usize];
-        Ready { slot: index as u32, node: slot.node, hash: node.hash, polls: slot.polls, label: node.label }
     }
 
     /// Takes the task out of a slot, which becomes free.
@@ -205,14 +199,15 @@ impl Executor {
             Some(index) => index as usize,
             None => state.slots.len(),
         };
-        let slot = Slot { key: self.wakes.key(index), node, group, ready: true, polls: 0, task: Some(task) };
+        let as_ready = Ready { slot: index as u32, node, hash, polls: 0, label };
+        let slot = Slot { key: self.wakes.key(index), group, ready: true, task: Some(task), as_ready };
         if index == state.slots.len() {
             state.slots.push(slot);
         } else {
             state.slots[index] = slot;
         }
         state.live += 1;
-        self.ready.borrow_mut().push(Ready { slot: index as u32, node, hash, polls: 0, label });
+        self.ready.borrow_mut().push(as_ready);
     }
 
     /// Tasks that have not ended.
@@ -222,7 +217,8 @@ impl Executor {
 
     /// The paths of the tasks that have not ended, in slot order.
     pub fn live_roles(&self) -> Vec<String> {
-        let nodes: Vec<u32> = self.state.borrow().slots.iter().filter(|slot| slot.task.is_some()).map(|slot| slot.node).collect();
+        let nodes: Vec<u32> =
+            self.state.borrow().slots.iter().filter(|slot| slot.task.is_some()).map(|slot| slot.as_ready.node).collect();
         nodes.into_iter().map(|node| self.path(node)).collect()
     }
 
@@ -247,7 +243,12 @@ impl Executor {
 
     /// The role of a path.
     pub fn role(&self, node: u32) -> &'static str {
-        self.state.borrow().nodes[node as usize].label.role
+        self.label(node).role
+    }
+
+    /// The label of a path.
+    pub fn label(&self, node: u32) -> TaskLabel {
+        self.state.borrow().nodes[node as usize].label
     }
 
     /// Moves woken tasks to the ready set and says how many are there.
@@ -264,7 +265,7 @@ impl Executor {
                 && slot.task.is_some()
             {
                 slot.ready = true;
-                ready.push(state.ready(key.slot()));
+                ready.push(slot.as_ready);
             }
         }
         state.woken.clear();
@@ -293,7 +294,7 @@ impl Executor {
         let (mut future, key) = {
             let slot = &mut self.state.borrow_mut().slots[index];
             slot.ready = false;
-            slot.polls += 1;
+            slot.as_ready.polls += 1;
             (slot.task.take().expect("a ready slot has a task"), slot.key)
         };
         let waker = key.waker();

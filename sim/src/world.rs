@@ -22,7 +22,7 @@ use hostproof_spec::script::ModelScript;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, text_hash};
+use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, stir, text_hash};
 use crate::disk::{CrashEffect, DiskRates, SimDisk, session_of};
 use crate::exec::{Executor, Group, Polled, ROOT, TaskRef, Yield};
 use crate::plan::Plan;
@@ -98,11 +98,33 @@ enum What {
 struct Keep {
     ticks: Vec<(u64, What)>,
     order: Ordered,
-    decisions: Vec<Decision>,
+    decisions: Vec<Deviation>,
     entities: BTreeMap<u64, String>,
     /// Node that was running at each event.
     causes: Vec<u32>,
     warnings: Vec<String>,
+}
+
+impl Keep {
+    /// Forgets the last trial and keeps the buffers.
+    fn begin(&mut self, order: DefaultOrder) {
+        self.order = Ordered::new(order);
+        self.ticks.clear();
+        self.decisions.clear();
+        self.entities.clear();
+        self.causes.clear();
+        self.warnings.clear();
+    }
+}
+
+/// A [`Decision`] as it is noted: texts are made when somebody looks.
+struct Deviation {
+    tick: u32,
+    node: u32,
+    candidates: u32,
+    index: u32,
+    polls: u32,
+    instead_of: u32,
 }
 
 /// What a keeping trial hands out.
@@ -118,21 +140,83 @@ pub struct Kept {
     pub warnings: Vec<String>,
 }
 
+/// Deadlines that somebody waits for. Equal ones come in the order in which they were set.
 #[derive(Default)]
 struct Timers {
-    heap: BinaryHeap<Reverse<(u64, u32)>>,
-    wakers: FxHashMap<u32, Waker>,
+    heap: BinaryHeap<Reverse<(u64, Timer)>>,
+    waiting: Vec<(u32, Option<Waker>)>,
+    free: Vec<u32>,
     next: u32,
 }
 
+/// One deadline: its number in the trial, and its place among those that wait.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Timer {
+    number: u32,
+    place: u32,
+}
+
 impl Timers {
+    fn clear(&mut self) {
+        self.heap.clear();
+        self.waiting.clear();
+        self.free.clear();
+        self.next = 0;
+    }
+
+    fn set(&mut self, deadline: u64, waker: Waker) -> Timer {
+        let number = self.next;
+        self.next += 1;
+        let entry = (number, Some(waker));
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.waiting[place as usize] = entry;
+                place
+            }
+            None => {
+                self.waiting.push(entry);
+                u32::try_from(self.waiting.len() - 1).expect("fewer than 2^32 deadlines")
+            }
+        };
+        let timer = Timer { number, place };
+        self.heap.push(Reverse((deadline, timer)));
+        timer
+    }
+
+    /// The waker of a deadline that has neither come nor been dropped.
+    fn waker(&mut self, timer: Timer) -> Option<&mut Waker> {
+        match self.waiting.get_mut(timer.place as usize) {
+            Some((number, Some(waker))) if *number == timer.number => Some(waker),
+            _ => None,
+        }
+    }
+
+    fn remove(&mut self, timer: Timer) -> Option<Waker> {
+        self.waker(timer)?;
+        self.free.push(timer.place);
+        self.waiting[timer.place as usize].1.take()
+    }
+
     /// The nearest deadline that somebody still waits for.
     fn nearest(&mut self) -> Option<u64> {
-        while let Some(Reverse((deadline, id))) = self.heap.peek() {
-            if self.wakers.contains_key(id) {
-                return Some(*deadline);
+        while let Some(Reverse((deadline, timer))) = self.heap.peek().copied() {
+            if self.waker(timer).is_some() {
+                return Some(deadline);
             }
             self.heap.pop();
+        }
+        None
+    }
+
+    /// Takes the next deadline that has come at `now`.
+    fn due(&mut self, now: u64) -> Option<Waker> {
+        while let Some(Reverse((deadline, timer))) = self.heap.peek().copied()
+            && deadline <= now
+        {
+            self.heap.pop();
+            if let Some(waker) = self.remove(timer) {
+                return Some(waker);
+            }
         }
         None
     }
@@ -183,6 +267,8 @@ pub struct World {
     points: RefCell<FxHashMap<usize, (&'static Point, u64)>>,
     warnings: Cell<u32>,
     keep: RefCell<Option<Keep>>,
+    /// Buffers of the last recording, while nothing is kept.
+    spare: RefCell<Option<Keep>>,
 }
 
 impl World {
@@ -223,6 +309,7 @@ impl World {
             points: RefCell::default(),
             warnings: Cell::new(0),
             keep: RefCell::default(),
+            spare: RefCell::default(),
         })
     }
 
@@ -242,12 +329,7 @@ impl World {
         self.now.set(0);
         self.wall_back.set(0);
         self.last_wall.set(WALL_START);
-        {
-            let mut timers = self.timers.borrow_mut();
-            timers.heap.clear();
-            timers.wakers.clear();
-            timers.next = 0;
-        }
+        self.timers.borrow_mut().clear();
         self.incarnation.set(0);
         self.lc.set(0);
         self.span.set(0);
@@ -261,7 +343,12 @@ impl World {
         self.faults.borrow_mut().clear();
         self.injected.set([0; 4]);
         self.warnings.set(0);
-        *self.keep.borrow_mut() = keep.map(|order| Keep { order: Ordered::new(order), ..Keep::default() });
+        let mut kept = self.keep.borrow_mut();
+        let spare = kept.take().or_else(|| self.spare.take());
+        match keep {
+            Some(order) => kept.insert(spare.unwrap_or_default()).begin(order),
+            None => *self.spare.borrow_mut() = spare,
+        }
         self.dying.set(false);
     }
 
@@ -428,7 +515,8 @@ impl World {
             let entity = keep.entities.get(&drawn.entity).cloned().unwrap_or_else(|| format!("#{:016x}", drawn.entity));
             (drawn, entity)
         });
-        Kept { ticks, decisions: keep.decisions.clone(), drawn: drawn.collect(), warnings: keep.warnings.clone() }
+        let decisions = keep.decisions.iter().map(|deviation| self.decision(deviation)).collect();
+        Kept { ticks, decisions, drawn: drawn.collect(), warnings: keep.warnings.clone() }
     }
 
     /// Path of the task that caused the event at `index` of the history, in a keeping trial.
@@ -463,7 +551,11 @@ impl World {
 
     /// Waits on the deadline clock.
     pub async fn sleep_ms(&self, ms: u64) {
-        self.sleep_until(self.deadline_in(ms)).await;
+        self.sleep(self.deadline_in(ms)).await;
+    }
+
+    fn sleep(&self, deadline: Deadline) -> Sleep {
+        Sleep { world: self.me.clone(), deadline: deadline.0, timer: None }
     }
 
     /// Spawns a task of the trial itself: a group of its own that a crash of the host spares or not, as asked.
@@ -543,7 +635,7 @@ impl World {
         self.exec.clear();
         rest();
         *self.model.borrow_mut() = None;
-        self.timers.borrow_mut().wakers.clear();
+        self.timers.borrow_mut().clear();
         self.dying.set(false);
     }
 
@@ -591,48 +683,48 @@ impl World {
             let dull = keep.order.choice(&ready);
             keep.order.ran(task.node);
             if picked.0 != dull {
-                keep.decisions.push(self.decision(&turn, picked, dull));
+                keep.decisions.push(Deviation {
+                    tick,
+                    node: task.node,
+                    candidates: ready.tasks().len() as u32,
+                    index: picked.0 as u32,
+                    polls: task.polls,
+                    instead_of: ready.tasks()[dull].node,
+                });
             }
         }
         picked
     }
 
-    fn decision(&self, turn: &Turn<'_>, picked: TaskRef, dull: usize) -> Decision {
-        let tasks = turn.ready.tasks();
-        let task = tasks[picked.0];
-        let label = task
-            .label
-            .session
-            .map_or_else(|| task.label.role.to_owned(), |session| format!("{} {}", task.label.role, self.names.text(session)));
+    fn decision(&self, deviation: &Deviation) -> Decision {
+        let label = self.exec.label(deviation.node);
+        let session = label.session.map(|session| format!(" {}", self.names.text(session)));
         Decision {
-            tick: turn.tick,
-            task: self.exec.path(task.node),
-            label,
-            candidates: u32::try_from(tasks.len()).expect("few tasks"),
-            index: u32::try_from(picked.0).expect("few tasks"),
-            polls: task.polls,
-            instead_of: self.exec.path(tasks[dull].node),
+            tick: deviation.tick,
+            task: self.exec.path(deviation.node),
+            label: format!("{}{}", label.role, session.unwrap_or_default()),
+            candidates: deviation.candidates,
+            index: deviation.index,
+            polls: deviation.polls,
+            instead_of: self.exec.path(deviation.instead_of),
         }
     }
 
     fn jump(&self, deadline: u64) {
-        self.now.set(self.now.get().max(deadline));
-        let now = self.now.get();
+        let now = self.now.get().max(deadline);
+        self.now.set(now);
         let mut timers = self.timers.borrow_mut();
-        while let Some(Reverse((deadline, id))) = timers.heap.peek().copied() {
-            if deadline > now {
-                break;
-            }
-            timers.heap.pop();
-            if let Some(waker) = timers.wakers.remove(&id) {
-                waker.wake();
-            }
+        while let Some(waker) = timers.due(now) {
+            waker.wake();
         }
     }
 
     fn mix(&self, tick: u32, hashed: u64, ready: usize, what: What) {
-        let state = fold(self.now.get(), (ready as u64) << 40 ^ self.chooser.draws());
-        let hash = fold(fold(fold(self.hash.get(), hashed), state), self.events_hash.get());
+        // The products do not wait for the last tick's hash: only one does.
+        let state = self.now.get().wrapping_mul(0xd134_2543_de82_ef95)
+            ^ ((ready as u64) << 48 ^ self.chooser.draws()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.events_hash.get();
+        let hash = stir(self.hash.get(), hashed, state);
         self.hash.set(hash);
         if let Some(keep) = &mut *self.keep.borrow_mut() {
             debug_assert_eq!(keep.ticks.len(), tick as usize);
@@ -662,10 +754,11 @@ impl World {
     }
 }
 
+/// Until a deadline.
 struct Sleep {
     world: Weak<World>,
     deadline: u64,
-    id: Option<u32>,
+    timer: Option<Timer>,
 }
 
 impl Future for Sleep {
@@ -675,30 +768,23 @@ impl Future for Sleep {
         let Some(world) = self.world.upgrade() else { return Poll::Ready(()) };
         let mut timers = world.timers.borrow_mut();
         if world.now.get() >= self.deadline {
-            if let Some(id) = self.id.take() {
-                timers.wakers.remove(&id);
+            if let Some(timer) = self.timer.take() {
+                timers.remove(timer);
             }
             return Poll::Ready(());
         }
-        let id = match self.id {
-            Some(id) => id,
-            None => {
-                let id = timers.next;
-                timers.next += 1;
-                timers.heap.push(Reverse((self.deadline, id)));
-                self.id = Some(id);
-                id
-            }
-        };
-        timers.wakers.insert(id, cx.waker().clone());
+        match self.timer.and_then(|timer| timers.waker(timer)) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => self.timer = Some(timers.set(self.deadline, cx.waker().clone())),
+        }
         Poll::Pending
     }
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let (Some(id), Some(world)) = (self.id, self.world.upgrade()) {
-            world.timers.borrow_mut().wakers.remove(&id);
+        if let (Some(timer), Some(world)) = (self.timer, self.world.upgrade()) {
+            world.timers.borrow_mut().remove(timer);
         }
     }
 }
@@ -731,7 +817,7 @@ impl Env for World {
     }
 
     fn sleep_until(&self, deadline: Deadline) -> LocalFuture<()> {
-        Box::pin(Sleep { world: self.me.clone(), deadline: deadline.0, id: None })
+        Box::pin(self.sleep(deadline))
     }
 
     fn fresh_id(&self, kind: IdKind) -> Rc<str> {

@@ -29,6 +29,9 @@ struct Args {
     /// Writes the figures to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Only runs the engine of this name, without figures: for a profiler.
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["json", "check"])]
+    spin: Option<String>,
     /// Exits with 1 if a demand is missed.
     #[arg(long)]
     check: bool,
@@ -53,6 +56,18 @@ fn main() -> ExitCode {
     ];
     let roles = Roles { ours: 0, recording: 1, audit: 2, tokio: 4, shuttle: 6 };
     let names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
+    if let Some(name) = args.spin {
+        let Some(engine) = engines.iter_mut().find(|engine| engine.name() == name) else {
+            eprintln!("no engine is called `{name}`; known are {}", names.join("; "));
+            return ExitCode::from(2);
+        };
+        for workload in workloads {
+            if engine.can(workload) {
+                measure::spin(engine.as_mut(), workload, usize::from(args.rounds));
+            }
+        }
+        return ExitCode::SUCCESS;
+    }
     let mut counter = Ours::new(Mode::Plain);
     let ticks = workloads.iter().map(|workload| (workload.name().to_owned(), counter.ticks(*workload, 1))).collect();
     let mut report = Report { rounds: usize::from(args.rounds), pinned, ticks, cells: Vec::new(), demands: Vec::new() };

@@ -49,6 +49,12 @@ pub fn interleave(engines: &mut [Box<dyn Engine>], workload: Workload, rounds: u
     Rounds { workload, nanoseconds }
 }
 
+/// Runs one engine for `rounds` turns, for somebody else to look at.
+pub fn spin(engine: &mut dyn Engine, workload: Workload, rounds: usize) {
+    let batch = batch(engine, workload);
+    (0..rounds as u64).for_each(|round| engine.run(workload, round * batch..(round + 1) * batch));
+}
+
 /// How many simulations fill a turn; warms the engine up on the way.
 fn batch(engine: &mut dyn Engine, workload: Workload) -> u64 {
     let mut count = 4;

@@ -146,7 +146,8 @@ pub fn print(report: &Report, names: &[&str]) {
         print!("{name:24}");
         for (letter, _) in &report.ticks {
             let cell = report.cells.iter().find(|cell| cell.engine == *name && cell.workload == *letter);
-            let text = cell.map_or_else(|| "-".to_owned(), |cell| format!("{:.2} ({:.2})", cell.microseconds, cell.of_fresh_tokio));
+            let text =
+                cell.map_or_else(|| "-".to_owned(), |cell| format!("{:.2} ({:.2})", cell.microseconds, cell.of_fresh_tokio));
             print!("{text:>18}");
         }
         println!();
