@@ -17,6 +17,7 @@ use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::wire::{Call, ListRow, Outcome};
 
 use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, ResumeAgent, TeardownError};
+use crate::env::wait::acting;
 use crate::env::{Signal, TaskLabel};
 use crate::host::Host;
 use crate::persistence::ReadError;
@@ -145,7 +146,7 @@ impl Driver {
         let mut work = {
             let (this, end) = (self.clone(), end.clone());
             Box::pin(async move {
-                let answered = this.carry_out(op, &call, &signal).await;
+                let answered = acting(&**this.host.env(), op, this.carry_out(op, &call, &signal)).await;
                 let outcome = this.conclude(op, actor.as_ref(), &call, answered);
                 *end.outcome.borrow_mut() = Some(outcome);
                 let wakers = end.wakers.take();

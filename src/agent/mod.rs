@@ -25,6 +25,7 @@ use hostproof_spec::sometimes;
 use hostproof_spec::wire::HoldPoint;
 use tokio::sync::Notify;
 
+use crate::env::wait::{WaitOn, waiting};
 use crate::env::{Env, LocalFuture, Signal, TaskLabel, Thrown};
 use crate::persistence::WriteError;
 use crate::planted;
@@ -345,7 +346,7 @@ impl Agent {
                 if agent.is_idle() {
                     return;
                 }
-                changed.await;
+                waiting(&*agent.0.env, WaitOn::Idle { session: agent.id() }, changed).await;
             }
         })
     }
@@ -443,7 +444,7 @@ impl Agent {
                 if let Disposal::Done(outcome) = &*agent.0.disposal.borrow() {
                     return outcome.clone();
                 }
-                changed.await;
+                waiting(&*agent.0.env, WaitOn::Disposal { session: agent.id() }, changed).await;
             }
         })
     }

@@ -8,6 +8,7 @@ use hostproof_spec::names::Sym;
 use hostproof_spec::sometimes;
 use hostproof_spec::wire::HoldPoint;
 
+use crate::env::wait::{WaitOn, waiting};
 use crate::env::{IdKind, ModelAnswer, ModelRequest, Shown, Signal, ToolCall};
 use crate::planted;
 use crate::session::event::{Body, Message, Record};
@@ -241,7 +242,7 @@ impl Agent {
         }
         let request = ModelRequest { session, turn, step, messages, signal: signal.clone() };
         let model = self.0.env.model();
-        let answer = model.call(request).await;
+        let answer = waiting(&*self.0.env, WaitOn::Model { session }, model.call(request)).await;
         let text = (!answer.text.is_empty()).then(|| self.0.env.names().intern(&answer.text));
         self.emit(By::HOST, Fact::ModelAnswered { session, turn, step, answer: answer.answer, text });
         answer

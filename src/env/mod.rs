@@ -18,6 +18,9 @@ pub mod script;
 pub mod select;
 #[cfg(feature = "tokio-env")]
 pub mod tokio;
+pub mod wait;
+
+use wait::{Side, WaitId, WaitOn};
 
 /// A boxed future of this thread.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -109,6 +112,16 @@ pub trait Env {
     fn reached(&self, point: &'static Point);
     /// A problem that is contained and must not be lost (a failed final flush, a throwing observer).
     fn warn(&self, message: &str);
+    /// The running task waits for something, or holds it ([`wait`]); `known` is what the last call for the same wait answered. Real hosts keep nothing.
+    fn wait_noted(&self, _known: WaitId, _side: Side, _on: WaitOn) -> WaitId {
+        WaitId::NONE
+    }
+    /// A wait that was noted is over.
+    fn wait_ends(&self, _id: WaitId) {}
+    /// From now on the running task acts for this operation; answers for which one it did.
+    fn acts_for(&self, _op: Option<Sym>) -> Option<Sym> {
+        None
+    }
 }
 
 /// A failure that the environment injected.

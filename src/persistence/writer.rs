@@ -19,6 +19,7 @@ use hostproof_spec::wire::{FaultTarget, HoldPoint};
 use tokio::sync::Notify;
 
 use crate::env::select::select2;
+use crate::env::wait::{WaitOn, waiting};
 use crate::env::{Deadline, Disk, DiskError, Env, LocalFuture, TaskLabel};
 use crate::persistence::jsonl::{encode_header, encode_record};
 use crate::persistence::store::{FileEnd, Persistence, create_empty, injected, place, project_of};
@@ -262,7 +263,7 @@ impl Writer {
                         return Err(error.clone());
                     }
                 }
-                changed.await;
+                waiting(&**inner.env(), WaitOn::Durable { session: inner.header.id }, changed).await;
             }
         })
     }
@@ -335,7 +336,7 @@ impl Inner {
                 return;
             }
             sometimes!(self.env(), true, "persistence/closed-during-an-attempt");
-            changed.await;
+            waiting(&**self.env(), WaitOn::Attempt { session: self.header.id }, changed).await;
         }
     }
 
@@ -457,7 +458,7 @@ impl Inner {
         let mut changed = pin!(self.changed.notified());
         changed.as_mut().enable();
         if !other.inner.lets_go() && !self.demands(demanded) {
-            changed.await;
+            waiting(&**self.env(), WaitOn::FirstBatch { session: other.inner.header.id }, changed).await;
         }
         true
     }

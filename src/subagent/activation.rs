@@ -10,9 +10,34 @@ use hostproof_spec::names::Sym;
 use super::error::SubagentError;
 use super::wait::{Bell, Latch};
 use crate::agent::{Agent, AgentHandle};
+use crate::env::Env;
+use crate::env::wait::{WaitOn, waiting};
 
 /// How one disposal transaction ended.
-pub(super) type Released = Latch<Result<(), SubagentError>>;
+pub(super) struct Released {
+    session: Sym,
+    end: Latch<Result<(), SubagentError>>,
+}
+
+impl Released {
+    /// The epoch of `session` is there.
+    pub fn later(session: Sym) -> Rc<Self> {
+        Rc::new(Self { session, end: Latch::default() })
+    }
+
+    /// It ended.
+    pub fn set(&self, end: Result<(), SubagentError>) {
+        self.end.set(end);
+    }
+
+    /// How it ended, once it did.
+    ///
+    /// # Errors
+    /// The failure that every releaser shares.
+    pub async fn wait(&self, env: &dyn Env) -> Result<(), SubagentError> {
+        waiting(env, WaitOn::Release { session: self.session }, self.end.wait()).await
+    }
+}
 
 /// An Activation: from the moment its agent exists until that agent is released. It is not a request and not a result; it may run many turns.
 pub(super) struct Activation {
@@ -137,4 +162,11 @@ pub(super) struct Materialization {
     pub lineage: Vec<Agent>,
     /// Set when it is over.
     pub over: Latch<()>,
+}
+
+impl Materialization {
+    /// The session that the child is made below.
+    pub fn parent(&self) -> Sym {
+        self.lineage.first().expect("a lineage begins with the parent").id()
+    }
 }

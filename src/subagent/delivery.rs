@@ -63,7 +63,7 @@ impl Subagents {
             drop(guard);
             sometimes!(self.env, true, "subagent/delivery-waited-for-closing-epoch");
             // How the old epoch's release ended does not matter: the new one begins from the log.
-            let _ = released.wait().await;
+            let _ = released.wait(&*self.env).await;
         }
     }
 

@@ -11,6 +11,7 @@ use super::activation::{Activation, Released};
 use super::error::SubagentError;
 use super::{Scope, Subagents};
 use crate::agent::Agent;
+use crate::env::wait::{WaitOn, waiting};
 use crate::planted;
 
 impl Subagents {
@@ -81,7 +82,7 @@ impl Subagents {
         reached.extend(below);
         self.must_not_wait_for_itself(inside, &reached)?;
         let released = self.close_each(op, &selected);
-        await_releases(released, "selected activation").await
+        self.await_releases(released, "selected activation").await
     }
 
     /// Resident children that `choose` takes, those nearest to the top first.
@@ -120,7 +121,8 @@ impl Subagents {
             let admitted: Vec<_> = self.materializing.borrow().iter().filter(|entry| in_scope(&entry.lineage)).cloned().collect();
             sometimes!(self.env, !admitted.is_empty(), "subagent/drain-during-create");
             for entry in admitted {
-                entry.over.wait().await;
+                let on = WaitOn::Materialization { parent: entry.parent() };
+                waiting(&*self.env, on, entry.over.wait()).await;
             }
             // What was admitted before the scope closed may have been installed since.
             for release in self.close_each(op, &self.selected(&choose)) {
@@ -129,22 +131,23 @@ impl Subagents {
                 }
             }
         }
-        await_releases(releases, subject).await
+        self.await_releases(releases, subject).await
     }
-}
 
-/// Waits for every branch, then tells all failures at once.
-async fn await_releases(releases: Vec<Rc<Released>>, subject: &str) -> Result<(), SubagentError> {
-    let mut failures = Vec::new();
-    for release in releases {
-        if let Err(error) = release.wait().await {
-            failures.push(error.message);
+    /// Waits for every branch, then tells all failures at once.
+    async fn await_releases(&self, releases: Vec<Rc<Released>>, subject: &str) -> Result<(), SubagentError> {
+        let mut failures = Vec::new();
+        for release in releases {
+            if let Err(error) = release.wait(&*self.env).await {
+                failures.push(error.message);
+            }
         }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let many = if failures.len() == 1 { "" } else { "s" };
+        let message =
+            format!("continuable subagent teardown failed for {} {subject}{many}: {}", failures.len(), failures.join("; "));
+        Err(SubagentError::coded("ACTIVATION_TEARDOWN_FAILED", message))
     }
-    if failures.is_empty() {
-        return Ok(());
-    }
-    let many = if failures.len() == 1 { "" } else { "s" };
-    let message = format!("continuable subagent teardown failed for {} {subject}{many}: {}", failures.len(), failures.join("; "));
-    Err(SubagentError::coded("ACTIVATION_TEARDOWN_FAILED", message))
 }

@@ -43,6 +43,7 @@ use hostproof_spec::revision::{CapacityCode, Rules};
 use self::activation::{Activation, Materialization, Pool, Slot};
 use self::wait::ChildLocks;
 use crate::agent::{Agent, Registry};
+use crate::env::wait::{Held, WaitOn};
 use crate::env::{Env, IdKind, Signal};
 use crate::persistence::Persistence;
 use crate::planted;
@@ -92,12 +93,12 @@ impl Subagents {
     ) -> Rc<Self> {
         Rc::new_cyclic(|this| Self {
             providers: Providers::built_in(env.clone()),
+            locks: ChildLocks::new(env.clone()),
             env,
             rules,
             registry,
             store,
             persistence,
-            locks: Rc::default(),
             resident: RefCell::default(),
             draining: Cell::new(false),
             scopes: RefCell::default(),
@@ -281,7 +282,8 @@ impl Subagents {
         }
         let entry = Rc::new(Materialization { lineage, over: wait::Latch::default() });
         self.materializing.borrow_mut().push(entry.clone());
-        Ok(Barrier { manager: self.this(), entry })
+        let told = Held::by_this_task(&self.env, WaitOn::Materialization { parent: parent.id() });
+        Ok(Barrier { manager: self.this(), entry, _told: told })
     }
 
     /// Takes a place in the pool of the tree that `parent` belongs to.
@@ -362,6 +364,7 @@ impl Subagents {
 struct Barrier {
     manager: Rc<Subagents>,
     entry: Rc<Materialization>,
+    _told: Held,
 }
 
 impl Barrier {

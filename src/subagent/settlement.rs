@@ -16,6 +16,7 @@ use super::outcome::{Outcome, notice_blocks, outcome_of};
 use super::wait::Latch;
 use crate::agent::TeardownError;
 use crate::env::TaskLabel;
+use crate::env::wait::{WaitOn, waiting};
 use crate::planted;
 
 impl Subagents {
@@ -27,11 +28,11 @@ impl Subagents {
             if self.is_quiet(activation) && self.settle(activation).await {
                 break;
             }
-            activation.bell.after(seen).await;
+            waiting(&*self.env, WaitOn::Change { session: activation.session }, activation.bell.after(seen)).await;
         }
         let Some(released) = activation.released() else { return };
         let settled = matches!(&*activation.closing.borrow(), Some((CloseCause::Settled, _)));
-        let outcome = released.wait().await;
+        let outcome = released.wait(&*self.env).await;
         if let (true, Err(error)) = (settled, &outcome) {
             self.env.warn(&format!("subagent \"{}\" activation teardown failed: {error}", self.text(activation.session)));
         }
@@ -117,7 +118,7 @@ impl Subagents {
         if let Some(released) = activation.released() {
             return released;
         }
-        let top = Rc::new(Released::default());
+        let top = Released::later(activation.session);
         // Everything is marked before anybody is told, so that no observer finds a tree that is half open.
         let mut tree: Vec<(Rc<Activation>, CloseCause, Rc<Released>)> = Vec::new();
         let mut unmarked = vec![(activation.clone(), cause, top.clone())];
@@ -132,7 +133,7 @@ impl Subagents {
                     .into_iter()
                     .rev()
                     .filter(|child| !child.is_closing())
-                    .map(|child| (child, CloseCause::Drained, Rc::default())),
+                    .map(|child| (child.clone(), CloseCause::Drained, Released::later(child.session))),
             );
             tree.push((activation, cause, released));
         }
@@ -210,7 +211,7 @@ impl Subagents {
     async fn await_children(&self, children: &[Rc<Activation>], failures: &mut Vec<String>) {
         for child in children {
             if let Some(released) = child.released()
-                && let Err(error) = released.wait().await
+                && let Err(error) = released.wait(&*self.env).await
             {
                 failures.push(error.to_string());
             }

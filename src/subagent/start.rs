@@ -342,7 +342,7 @@ impl Subagents {
             std::mem::forget(slot);
         }
         let released = self.close(op, activation, CloseCause::RolledBack, false);
-        if let Err(error) = released.wait().await {
+        if let Err(error) = released.wait(&*self.env).await {
             self.env.warn(&format!("a rejected start could not be released cleanly: {error}"));
         }
     }

@@ -10,6 +10,9 @@ use std::task::{Poll, Waker};
 
 use hostproof_spec::names::Sym;
 
+use crate::env::Env;
+use crate::env::wait::{Held, WaitOn, waiting};
+
 /// Something that changes and is waited for. A ring between looking and waiting is never lost, because the waiter says which state it saw.
 #[derive(Default)]
 pub(super) struct Bell {
@@ -86,23 +89,30 @@ impl<T: Clone> Latch<T> {
 }
 
 /// One lock a child, first in first out: starts, deliveries and settlement decisions of one child exclude each other.
-#[derive(Default)]
 pub(super) struct ChildLocks {
+    env: Rc<dyn Env>,
     locks: RefCell<BTreeMap<Sym, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl ChildLocks {
+    /// No lock is taken.
+    pub fn new(env: Rc<dyn Env>) -> Rc<Self> {
+        Rc::new(Self { env, locks: RefCell::default() })
+    }
+
     /// Enters the critical section of `child`. Sections of different children never wait for each other.
     pub async fn enter(self: &Rc<Self>, child: Sym) -> ChildGuard {
         let lock = self.locks.borrow_mut().entry(child).or_default().clone();
-        let held = lock.lock_owned().await;
-        ChildGuard { held: Some(held), locks: self.clone(), child }
+        let on = WaitOn::ChildLock { child };
+        let held = waiting(&*self.env, on, lock.lock_owned()).await;
+        ChildGuard { held: Some(held), _told: Held::by_this_task(&self.env, on), locks: self.clone(), child }
     }
 }
 
 /// The critical section of one child; it ends when this is dropped.
 pub(super) struct ChildGuard {
     held: Option<tokio::sync::OwnedMutexGuard<()>>,
+    _told: Held,
     locks: Rc<ChildLocks>,
     child: Sym,
 }
