@@ -65,7 +65,7 @@ pub struct ConfigArgs {
     /// Contract revision.
     #[arg(long, default_value_t = Revision::default())]
     pub revision: Revision,
-    /// Scheduler: portfolio, random, run-to-block, fifo, pct2, pct3 or pct5.
+    /// Scheduler: portfolio, random, sticky, run-to-block, fifo, pct2, pct3, pct5, pos, delay-fifo or delay-run.
     #[arg(long, default_value_t = Strategy::default())]
     pub scheduler: Strategy,
     /// Fault classes: all, none, or a list such as write,sync,crash.

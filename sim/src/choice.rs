@@ -130,6 +130,7 @@ pub struct Chooser {
     draws: Cell<u64>,
     at: Cell<usize>,
     log: RefCell<Option<Vec<Drawn>>>,
+    fired: RefCell<Vec<&'static str>>,
 }
 
 impl Default for Chooser {
@@ -142,6 +143,7 @@ impl Default for Chooser {
             draws: Cell::new(0),
             at: Cell::new(0),
             log: RefCell::default(),
+            fired: RefCell::default(),
         }
     }
 }
@@ -157,6 +159,7 @@ impl Chooser {
         self.at.set(0);
         *self.source.borrow_mut() = source;
         *self.log.borrow_mut() = log.then(Vec::new);
+        self.fired.borrow_mut().clear();
     }
 
     /// From now on another seed answers about faults and circumstances, and decides the schedule. Nothing happens unless a seed answers.
@@ -180,6 +183,14 @@ impl Chooser {
     /// The answers other than 0 about faults and circumstances, in order; empty without a log.
     pub fn drawn(&self) -> Vec<Drawn> {
         self.log.borrow().clone().unwrap_or_default()
+    }
+
+    /// Hands out the sites of the faults that fired since the last call, in order.
+    pub fn take_fired(&self, mut each: impl FnMut(&'static str)) {
+        let mut fired = self.fired.borrow_mut();
+        if !fired.is_empty() {
+            fired.drain(..).for_each(&mut each);
+        }
     }
 
     /// A uniform answer below `n`. Draws nothing when `n <= 1`.
@@ -244,6 +255,9 @@ impl Chooser {
                 }
             }
         };
+        if value != 0 && site.class == Class::Fault {
+            self.fired.borrow_mut().push(site.name);
+        }
         if value != 0
             && inside
             && let Some(log) = &mut *self.log.borrow_mut()

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod campaign;
 pub mod choice;
 pub mod config;
+pub mod coverage;
 pub mod disk;
 pub mod exec;
 pub mod files;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::{Chooser, Class, Site};
 use crate::disk::DiskRates;
-use crate::schedule::Strategy;
+use crate::schedule::{SPAN, Strategy};
 
 /// A class of things that go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -172,6 +172,9 @@ impl JsonSchema for FaultSet {
 pub struct Plan {
     /// Who picks the next task; never the portfolio.
     pub strategy: Strategy,
+    /// Scheduling decisions that the trial is expected to take: strategies spread what they do over so many.
+    #[serde(default)]
+    pub decisions: u32,
     /// The disk.
     pub disk: DiskRates,
     /// Logs of which a record is damaged between two processes.
@@ -209,7 +212,8 @@ impl Plan {
     #[must_use]
     pub fn draw(chooser: &Chooser, strategy: Strategy, allowed: FaultSet) -> (Self, FaultSet) {
         let strategy = match strategy {
-            Strategy::Portfolio => Strategy::MIXED[chooser.draw(STRATEGY, 0, Strategy::MIXED.len() as u32) as usize],
+            // A campaign resolves it by experience; a trial alone has none.
+            Strategy::Portfolio => Strategy::CONCRETE[chooser.draw(STRATEGY, 0, Strategy::CONCRETE.len() as u32) as usize],
             fixed => fixed,
         };
         let faulty = chooser.draw(DULL, 0, 5) != 0;
@@ -223,6 +227,7 @@ impl Plan {
         let fault = |class: FaultClass, rates: &[u32]| if on.has(class) { rate(class as u64, rates) } else { 0 };
         let plan = Self {
             strategy,
+            decisions: SPAN,
             disk: DiskRates {
                 latency: rate(50, &[0, 150, 500, 800]),
                 write: fault(FaultClass::Write, &[15, 50, 150]),

@@ -123,6 +123,10 @@ pub struct Outcome {
     pub shape: u64,
     /// Scheduling decisions.
     pub ticks: u32,
+    /// Those before the faults stopped: what a strategy decided.
+    pub busy: u32,
+    /// Keys of the pairs that it covered ([`crate::coverage`]), each once.
+    pub pairs: Vec<u32>,
     /// Events.
     pub events: u32,
     /// Operations that were called, of people, clients and observers.
@@ -467,7 +471,16 @@ impl Runner {
         };
         self.watch.clear();
         world.set_observer(self.watch.clone());
-        let mut trial = Trial { world: &self.world, watch: &self.watch, config, expansion, driver: None, restarts: 0, branches };
+        let mut trial = Trial {
+            world: &self.world,
+            watch: &self.watch,
+            config,
+            expansion,
+            driver: None,
+            restarts: 0,
+            branches,
+            calm_at: None,
+        };
         let ended = trial.run();
         let mut findings = Vec::new();
         let wrong = match ended {
@@ -481,6 +494,7 @@ impl Runner {
             self.watch.checker.borrow_mut().finish(world.names());
         }
         let restarts = trial.restarts;
+        let busy = trial.calm_at.unwrap_or_else(|| world.ticks());
         let driver = trial.driver.take();
         for violation in self.watch.checker.borrow().violations() {
             findings.push(Finding {
@@ -512,6 +526,8 @@ impl Runner {
             hash: world.hash(),
             shape: world.shape(),
             ticks: world.ticks(),
+            busy,
+            pairs: world.pairs(),
             events: u32::try_from(world.history().len()).expect("few events"),
             operations: counts.operations,
             sessions: u32::try_from(self.watch.sessions.borrow().len()).expect("few sessions"),
@@ -538,6 +554,11 @@ impl Runner {
         outcome
     }
 
+    /// Adds the names of the pairs that were covered since the last call, by key.
+    pub fn drain_pair_names(&self, names: &mut BTreeMap<u32, String>) {
+        self.world.drain_pair_names(names);
+    }
+
     /// Adds the rare states that were reached since the last call.
     pub fn drain_points(&self, counts: &mut BTreeMap<&'static str, u64>) {
         self.world.drain_points(counts);
@@ -559,6 +580,8 @@ struct Trial<'a> {
     restarts: u32,
     /// Branches to come, in order.
     branches: Vec<Branch>,
+    /// Tick at which the faults stopped.
+    calm_at: Option<u32>,
 }
 
 impl Trial<'_> {
@@ -701,6 +724,7 @@ impl Trial<'_> {
     /// Faults stop; the rest must settle.
     fn rest(&mut self) -> Result<(), Stop> {
         self.watch.disarm();
+        self.calm_at = Some(self.world.ticks());
         self.world.calm();
         self.world.open_span();
         let _ = self.world.emit(None, None, Fact::FaultsStopped);

@@ -23,6 +23,7 @@ use hostproof_spec::wire::{FaultTarget, HoldPoint};
 use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, stir, text_hash};
+use crate::coverage::Coverage;
 use crate::disk::{CrashEffect, DiskRates, SimDisk, session_of};
 use crate::exec::{Executor, Group, Polled, ROOT, TaskRef, Yield};
 use crate::plan::Plan;
@@ -266,6 +267,7 @@ pub struct World {
     dying: Cell<bool>,
     points: RefCell<FxHashMap<usize, (&'static Point, u64)>>,
     warnings: Cell<u32>,
+    coverage: RefCell<Coverage>,
     keep: RefCell<Option<Keep>>,
     /// Buffers of the last recording, while nothing is kept.
     spare: RefCell<Option<Keep>>,
@@ -308,6 +310,7 @@ impl World {
             dying: Cell::new(false),
             points: RefCell::default(),
             warnings: Cell::new(0),
+            coverage: RefCell::default(),
             keep: RefCell::default(),
             spare: RefCell::default(),
         })
@@ -343,6 +346,7 @@ impl World {
         self.faults.borrow_mut().clear();
         self.injected.set([0; 4]);
         self.warnings.set(0);
+        self.coverage.borrow_mut().begin();
         let mut kept = self.keep.borrow_mut();
         let spare = kept.take().or_else(|| self.spare.take());
         match keep {
@@ -357,7 +361,7 @@ impl World {
         self.plan.set(plan);
         self.bugs.set(bugs);
         *self.settings.borrow_mut() = Settings { max_active, max_depth: None, write_delay_ms: u64::from(plan.write_delay_ms) };
-        self.schedulers.borrow_mut().of(plan.strategy).begin(&self.chooser);
+        self.schedulers.borrow_mut().begin(plan.strategy, plan.decisions, &self.chooser);
         *self.picker.borrow_mut() = Picker::Strategy(plan.strategy);
     }
 
@@ -371,7 +375,8 @@ impl World {
     pub fn branch(&self, seed: u64) {
         self.chooser.branch(seed);
         if let Picker::Strategy(strategy) = &*self.picker.borrow() {
-            self.schedulers.borrow_mut().of(*strategy).begin(&self.chooser);
+            let left = self.plan.get().decisions.saturating_sub(self.ticks.get()).max(16);
+            self.schedulers.borrow_mut().begin(*strategy, left, &self.chooser);
         }
     }
 
@@ -493,9 +498,26 @@ impl World {
         }
     }
 
-    /// Takes over what another world reached.
+    /// Takes over what another world reached and covered.
     pub(crate) fn take_points(&self, other: &World) {
         *self.points.borrow_mut() = other.points.take();
+        *self.coverage.borrow_mut() = other.coverage.take();
+    }
+
+    /// The pairs that the trial covered ([`crate::coverage`]).
+    pub fn pairs(&self) -> Vec<u32> {
+        self.note_fired(ROOT);
+        self.coverage.borrow().keys().to_vec()
+    }
+
+    /// Adds the names of the pairs that were covered since the last call.
+    pub fn drain_pair_names(&self, names: &mut BTreeMap<u32, String>) {
+        self.coverage.borrow_mut().drain_names(names);
+    }
+
+    /// Faults that fired belong to the task that was running.
+    fn note_fired(&self, node: u32) {
+        self.chooser.take_fired(|site| self.coverage.borrow_mut().hit(site, self.exec.role(node)));
     }
 
     /// What a keeping trial kept; nothing in any other.
@@ -664,7 +686,10 @@ impl World {
         }
         self.mix(tick, task.hash, ready, What::Task(task.node));
         self.open_span();
-        match self.exec.poll(picked) {
+        self.note_fired(ROOT);
+        let polled = self.exec.poll(picked);
+        self.note_fired(task.node);
+        match polled {
             Polled::Panicked(text) => Tick::Panicked(text),
             Polled::Pending | Polled::Ended => Tick::Ran,
         }
@@ -869,6 +894,10 @@ impl Env for World {
         self.shape_hash.set(fold(self.shape_hash.get(), what));
         self.events_hash.set(fold(self.events_hash.get() ^ u64::from(event.span), what));
         self.history.borrow_mut().push(event);
+        if let Some(session) = event.fact.session() {
+            let node = self.exec.running();
+            self.coverage.borrow_mut().event(event.fact.kind_name(), *session, node, self.exec.role(node));
+        }
         if let Some(keep) = &mut *self.keep.borrow_mut() {
             keep.causes.push(self.exec.running());
         }

@@ -1,9 +1,13 @@
 //! Schedulers: which ready task is polled next. Owns the strategies and their state; must never look inside a task.
 
+pub mod delay;
 pub mod order;
 pub mod pct;
+pub mod portfolio;
+pub mod pos;
 pub mod random;
 pub mod replay;
+pub mod sticky;
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,9 +19,12 @@ use hostproof_spec::names::Names;
 
 use crate::choice::Chooser;
 use crate::exec::{Executor, ReadySet, TaskRef};
+use delay::Delay;
 use order::{DefaultOrder, Ordered};
 use pct::Pct;
+use pos::Pos;
 use random::{Random, RunToBlock};
+use sticky::Sticky;
 
 /// One scheduling decision, as a scheduler sees it.
 #[derive(Clone, Copy)]
@@ -43,15 +50,20 @@ pub trait Scheduler {
     fn next(&mut self, turn: &Turn<'_>) -> TaskRef;
 }
 
+/// Decisions of a trial whose length nobody estimated.
+pub const SPAN: u32 = 512;
+
 /// The strategies by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// One of the others, drawn for each trial.
+    /// One of the others for each trial, as the campaign's experience says ([`portfolio`]).
     #[default]
     Portfolio,
     /// Any ready task, with equal chance.
     Random,
+    /// The same task with a probability of 0.8, then any.
+    Sticky,
     /// The same task as long as it is ready, then any.
     RunToBlock,
     /// The task that has been ready for longest. The default order of recordings.
@@ -62,14 +74,42 @@ pub enum Strategy {
     Pct3,
     /// Random priorities with 4 change points.
     Pct5,
+    /// A random priority for each step, and a new one for a step that lost a race.
+    Pos,
+    /// The task that has been ready for longest, except for one to four delays.
+    DelayFifo,
+    /// The same task as long as it is ready, then the one that has been ready for longest, except for one to four delays.
+    DelayRun,
 }
 
 impl Strategy {
     /// Every strategy.
-    pub const ALL: [Self; 7] = [Self::Portfolio, Self::Random, Self::RunToBlock, Self::Fifo, Self::Pct2, Self::Pct3, Self::Pct5];
-    /// What [`Strategy::Portfolio`] picks from. Random counts double: most races of this domain are shallow.
-    pub const MIXED: [Self; 8] =
-        [Self::Random, Self::Random, Self::RunToBlock, Self::Fifo, Self::Pct2, Self::Pct3, Self::Pct5, Self::Random];
+    pub const ALL: [Self; 11] = [
+        Self::Portfolio,
+        Self::Random,
+        Self::Sticky,
+        Self::RunToBlock,
+        Self::Fifo,
+        Self::Pct2,
+        Self::Pct3,
+        Self::Pct5,
+        Self::Pos,
+        Self::DelayFifo,
+        Self::DelayRun,
+    ];
+    /// What [`Strategy::Portfolio`] picks from: all the others.
+    pub const CONCRETE: [Self; 10] = [
+        Self::Random,
+        Self::Sticky,
+        Self::RunToBlock,
+        Self::Fifo,
+        Self::Pct2,
+        Self::Pct3,
+        Self::Pct5,
+        Self::Pos,
+        Self::DelayFifo,
+        Self::DelayRun,
+    ];
 
     /// Its name.
     #[must_use]
@@ -77,11 +117,15 @@ impl Strategy {
         match self {
             Self::Portfolio => "portfolio",
             Self::Random => "random",
+            Self::Sticky => "sticky",
             Self::RunToBlock => "run-to-block",
             Self::Fifo => "fifo",
             Self::Pct2 => "pct2",
             Self::Pct3 => "pct3",
             Self::Pct5 => "pct5",
+            Self::Pos => "pos",
+            Self::DelayFifo => "delay-fifo",
+            Self::DelayRun => "delay-run",
         }
     }
 }
@@ -94,7 +138,9 @@ impl fmt::Display for Strategy {
 
 /// No strategy has that name.
 #[derive(Debug, thiserror::Error)]
-#[error("no scheduler is called `{0}`; known are portfolio, random, run-to-block, fifo, pct2, pct3 and pct5")]
+#[error(
+    "no scheduler is called `{0}`; known are portfolio, random, sticky, run-to-block, fifo, pct2, pct3, pct5, pos, delay-fifo and delay-run"
+)]
 pub struct UnknownStrategy(pub String);
 
 impl FromStr for Strategy {
@@ -114,8 +160,12 @@ fn count(ready: &ReadySet) -> u32 {
 pub struct Schedulers {
     fifo: Ordered,
     random: Random,
+    sticky: Sticky,
     run_to_block: RunToBlock,
     pct: [Pct; 3],
+    pos: Pos,
+    delay_fifo: Delay,
+    delay_run: Delay,
 }
 
 impl Default for Schedulers {
@@ -123,17 +173,38 @@ impl Default for Schedulers {
         Self {
             fifo: Ordered::new(DefaultOrder::Fifo),
             random: Random,
+            sticky: Sticky::default(),
             run_to_block: RunToBlock::default(),
             pct: [2, 3, 5].map(Pct::new),
+            pos: Pos::default(),
+            delay_fifo: Delay::new(DefaultOrder::Fifo),
+            delay_run: Delay::new(DefaultOrder::RunToBlock),
         }
     }
 }
 
 impl Schedulers {
+    /// The strategy begins a trial, or a branch of one, that is expected to take `span` more decisions.
+    pub fn begin(&mut self, strategy: Strategy, span: u32, chooser: &Chooser) {
+        match strategy {
+            Strategy::Pct2 => self.pct[0].expect(span),
+            Strategy::Pct3 => self.pct[1].expect(span),
+            Strategy::Pct5 => self.pct[2].expect(span),
+            Strategy::DelayFifo => self.delay_fifo.expect(span),
+            Strategy::DelayRun => self.delay_run.expect(span),
+            _ => {}
+        }
+        self.of(strategy).begin(chooser);
+    }
+
     /// The scheduler of a strategy. [`Strategy::Portfolio`] must have been resolved; it counts as [`Strategy::Random`].
     pub fn of(&mut self, strategy: Strategy) -> &mut dyn Scheduler {
         match strategy {
             Strategy::Fifo => &mut self.fifo,
+            Strategy::Sticky => &mut self.sticky,
+            Strategy::Pos => &mut self.pos,
+            Strategy::DelayFifo => &mut self.delay_fifo,
+            Strategy::DelayRun => &mut self.delay_run,
             Strategy::RunToBlock => &mut self.run_to_block,
             Strategy::Pct2 => &mut self.pct[0],
             Strategy::Pct3 => &mut self.pct[1],
@@ -154,10 +225,15 @@ mod tests {
 
     /// Three tasks of four steps; the order of their steps.
     fn order(strategy: Strategy, seed: u64) -> Vec<u32> {
+        order_within(12, strategy, seed)
+    }
+
+    /// The same when so many decisions are expected.
+    fn order_within(span: u32, strategy: Strategy, seed: u64) -> Vec<u32> {
         let chooser = Chooser::default();
         chooser.reset(seed, Source::Seed, false);
         let mut schedulers = Schedulers::default();
-        schedulers.of(strategy).begin(&chooser);
+        schedulers.begin(strategy, span, &chooser);
         let exec = Executor::default();
         let names = Names::new();
         let seen: Rc<RefCell<Vec<u32>>> = Rc::default();
@@ -197,7 +273,7 @@ mod tests {
         for strategy in Strategy::ALL {
             assert_eq!(order(strategy, 5), order(strategy, 5), "{strategy}");
         }
-        for strategy in [Strategy::Random, Strategy::RunToBlock, Strategy::Pct2, Strategy::Pct3, Strategy::Pct5] {
+        for strategy in Strategy::CONCRETE.into_iter().filter(|strategy| *strategy != Strategy::Fifo) {
             let orders: std::collections::BTreeSet<_> = (0..40).map(|seed| order(strategy, seed)).collect();
             assert!(orders.len() > 3, "{strategy}: {}", orders.len());
         }
@@ -206,7 +282,7 @@ mod tests {
     #[test]
     fn pct_lets_a_low_task_starve_until_the_others_end() {
         let starved = (0..100).filter(|seed| {
-            let order = order(Strategy::Pct2, *seed);
+            let order = order_within(SPAN, Strategy::Pct2, *seed);
             order.iter().rposition(|task| *task != 2) < order.iter().position(|task| *task == 2)
         });
         assert!(starved.count() > 10);

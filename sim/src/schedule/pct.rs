@@ -9,6 +9,8 @@ use crate::exec::TaskRef;
 #[derive(Debug, Default)]
 pub struct Pct {
     depth: u32,
+    /// Decisions over which the change points are spread.
+    span: u32,
     key: u64,
     priorities: Vec<u64>,
     changes: Vec<u32>,
@@ -16,8 +18,6 @@ pub struct Pct {
     lowest: u64,
 }
 
-/// Decisions over which the change points are spread: about the length of a common trial.
-const PCT_SPAN: u32 = 512;
 /// Priorities below this were given at change points.
 const PCT_FLOOR: u64 = 1 << 20;
 
@@ -25,7 +25,12 @@ impl Pct {
     /// With `depth - 1` change points.
     #[must_use]
     pub fn new(depth: u32) -> Self {
-        Self { depth, ..Self::default() }
+        Self { depth, span: super::SPAN, ..Self::default() }
+    }
+
+    /// How many decisions the trial is expected to take; 0 if nobody knows.
+    pub fn expect(&mut self, span: u32) {
+        self.span = if span == 0 { super::SPAN } else { span };
     }
 
     fn priority(&mut self, node: u32, hash: u64) -> &mut u64 {
@@ -47,7 +52,7 @@ impl Scheduler for Pct {
         self.priorities.clear();
         self.changes.clear();
         for _ in 1..self.depth {
-            self.changes.push(chooser.schedule(PCT_SPAN));
+            self.changes.push(chooser.schedule(self.span));
         }
         self.decision = 0;
         self.lowest = PCT_FLOOR;
