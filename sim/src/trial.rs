@@ -23,7 +23,7 @@ use crate::choice::{Chooser, Source, fold};
 use crate::config::{Branch, Config, Lineage};
 use crate::disk::session_of;
 use crate::exec::{ExecError, Executor, Yield};
-use crate::plan::{FaultClass, FaultSet, Plan};
+use crate::plan::{FaultClass, FaultSet, Plan, expected_decisions};
 use crate::recording::Told;
 use crate::schedule::Scheduler;
 use crate::schedule::order::DefaultOrder;
@@ -46,8 +46,9 @@ impl Expansion {
     /// Expands what `chooser` was reset to.
     #[must_use]
     pub fn draw(chooser: &Chooser, config: &Config) -> Self {
-        let (plan, on) = Plan::draw(chooser, config.scheduler, config.faults);
+        let (mut plan, on) = Plan::draw(chooser, config.scheduler, config.faults);
         let workload = generate(chooser, config.workload, config.revision.rules(), on);
+        plan.decisions = expected_decisions(workload.calls().count());
         Self { on, plan, workload }
     }
 

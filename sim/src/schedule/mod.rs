@@ -215,6 +215,9 @@ impl Schedulers {
 }
 
 #[cfg(test)]
+mod profile;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::choice::Source;

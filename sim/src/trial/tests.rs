@@ -1,6 +1,7 @@
 //! Stories of whole trials on the reference host.
 
 use super::*;
+use crate::config::WorkloadClass;
 
 #[test]
 fn a_trial_with_every_source_of_choices_comes_to_an_end() {
@@ -28,4 +29,38 @@ fn a_panic_in_a_host_is_a_finding_and_the_next_trial_is_not_disturbed() {
     assert!(matches!(world.tick(), Tick::Panicked(text) if text == "inside"));
     let after = runner.run(&config, Origin::Seed(5.into()), None);
     assert_eq!(before.hash, after.hash);
+}
+
+#[test]
+fn trials_take_about_as_many_decisions_as_strategies_expect() {
+    let mut runner = Runner::new().unwrap();
+    for workload in WorkloadClass::ALL {
+        let config = Config { workload, ..Config::default() };
+        let (mut expected, mut taken) = (0, 0);
+        for number in 0..150 {
+            let seed = crate::campaign::seed(4, number);
+            expected += Expansion::of_seed(&config, seed).plan.decisions;
+            taken += runner.run(&config, Origin::Seed(seed.into()), None).busy;
+        }
+        assert!(taken * 2 > expected && taken < expected * 2, "{workload}: {taken} taken, {expected} expected");
+    }
+}
+
+#[test]
+fn what_a_trial_covers_repeats_and_has_names() {
+    let config = Config::default();
+    let lineages: Vec<Lineage> = (0..20).map(|number| crate::campaign::seed(5, number).into()).collect();
+    let mut runner = Runner::new().unwrap();
+    let mut pairs = |lineages: &[Lineage]| -> Vec<Vec<u32>> {
+        lineages.iter().map(|lineage| runner.run(&config, Origin::Seed(*lineage), None).pairs).collect()
+    };
+    let first = pairs(&lineages);
+    let backwards: Vec<Lineage> = lineages.iter().rev().copied().collect();
+    let again: Vec<Vec<u32>> = pairs(&backwards).into_iter().rev().collect();
+    assert_eq!(first, again, "what ran before does not matter");
+    assert!(first.iter().all(|pairs| pairs.len() > 3));
+    let mut names = BTreeMap::new();
+    runner.drain_pair_names(&mut names);
+    assert!(first.iter().flatten().all(|key| names.contains_key(key)));
+    assert!(names.values().any(|name| name.ends_with("hits log-writer")), "faults hit somebody: {names:?}");
 }
