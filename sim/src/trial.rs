@@ -410,6 +410,7 @@ pub struct Runner {
     watch: Rc<Watch>,
     made_for: (Revision, u32),
     told: Option<Told>,
+    parse: bool,
 }
 
 /// How a run of ticks ended.
@@ -430,7 +431,7 @@ impl Runner {
         Executor::check_surroundings()?;
         let config = Config::default();
         let made_for = (config.revision, config.limits.max_active);
-        Ok(Self { world: World::new(), watch: Rc::new(Watch::new(made_for.0, made_for.1)), made_for, told: None })
+        Ok(Self { world: World::new(), watch: Rc::new(Watch::new(made_for.0, made_for.1)), made_for, told: None, parse: false })
     }
 
     /// What the last trial left, if it was kept.
@@ -558,6 +559,11 @@ impl Runner {
     /// Adds the names of the pairs that were covered since the last call, by key.
     pub fn drain_pair_names(&self, names: &mut BTreeMap<u32, String>) {
         self.world.drain_pair_names(names);
+    }
+
+    /// From the next trial on, every line of a log that is read is parsed ([`World::parse_everything`]).
+    pub fn parse_everything(&mut self, parse: bool) {
+        self.parse = parse;
     }
 
     /// Adds the rare states that were reached since the last call.

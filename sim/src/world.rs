@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use hostproof::env::script::ScriptedModel;
 use hostproof::env::{Deadline, Disk, Env, IdKind, Injected, LocalFuture, Model, ModelRequest, Settings, TaskLabel, Thrown};
+use hostproof::persistence::{LineMemory, LineWork};
 use hostproof_spec::bugs::BugSet;
 use hostproof_spec::history::{Event, Fact, StorageFault};
 use hostproof_spec::names::{Names, Sym};
@@ -240,6 +241,9 @@ pub struct World {
     schedulers: RefCell<Schedulers>,
     picker: RefCell<Picker>,
     disk: Rc<SimDisk>,
+    lines: LineMemory,
+    /// Whether every line that is read is parsed.
+    parse: Cell<bool>,
     model: RefCell<Option<Rc<dyn Model>>>,
     names: Names,
     plan: Cell<Plan>,
@@ -284,6 +288,8 @@ impl World {
             schedulers: RefCell::default(),
             picker: RefCell::default(),
             disk: Rc::new(SimDisk::new(me.clone())),
+            lines: LineMemory::default(),
+            parse: Cell::new(false),
             model: RefCell::default(),
             names: Names::new(),
             plan: Cell::default(),
@@ -323,6 +329,8 @@ impl World {
         self.exec.clear();
         *self.model.borrow_mut() = None;
         self.disk.clear();
+        // What is remembered must not differ from what is parsed: a share of the trials parses, and so does one telling of each audit.
+        self.lines.clear(self.parse.get() || seed.is_multiple_of(16));
         self.names.clear();
         self.chooser.reset(seed, source, keep.is_some());
         *self.picker.borrow_mut() = Picker::Calm;
@@ -430,6 +438,16 @@ impl World {
     /// Sets who is told every event.
     pub fn set_observer(&self, observer: Rc<dyn Observer>) {
         *self.observer.borrow_mut() = Some(observer);
+    }
+
+    /// From the next trial on, every line of a log that is read is parsed, also where it could be remembered. The history is the same.
+    pub fn parse_everything(&self, parse: bool) {
+        self.parse.set(parse);
+    }
+
+    /// Lines that were made, parsed and remembered in this trial.
+    pub fn line_work(&self) -> LineWork {
+        self.lines.work()
     }
 
     /// The choices.
@@ -863,6 +881,10 @@ impl Env for World {
 
     fn disk(&self) -> Rc<dyn Disk> {
         self.disk.clone()
+    }
+
+    fn lines(&self) -> Option<&LineMemory> {
+        Some(&self.lines)
     }
 
     fn model(&self) -> Rc<dyn Model> {

@@ -14,6 +14,8 @@ use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::points::Point;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 
+use crate::persistence::LineMemory;
+
 pub mod script;
 pub mod select;
 #[cfg(feature = "tokio-env")]
@@ -88,6 +90,10 @@ pub trait Env {
     fn spawn(&self, label: TaskLabel, task: LocalFuture<()>);
     /// Storage.
     fn disk(&self) -> Rc<dyn Disk>;
+    /// What lines say that were written in this world, where it is worth remembering. Whoever writes a log outside of this host is not asked.
+    fn lines(&self) -> Option<&LineMemory> {
+        None
+    }
     /// The language model.
     fn model(&self) -> Rc<dyn Model>;
     /// Limits.

@@ -933,7 +933,7 @@ pub fn decode_header(names: &Names, newest: u8, line: &[u8]) -> Result<HeaderRea
 ///
 /// # Errors
 /// [`LineError`]; `out` is unchanged then.
-pub fn decode_record(names: &Names, header: &Header, line: &[u8], out: &mut Vec<Record>) -> Result<(), LineError> {
+pub fn decode_record(names: &Names, header: &Header, line: &[u8], out: &mut Vec<Rc<Record>>) -> Result<(), LineError> {
     let text = line_text(line)?;
     let envelope: Envelope<'_> = serde_json::from_str(&text)?;
     if envelope.ignorable == Some(false) {
@@ -953,7 +953,7 @@ pub fn decode_record(names: &Names, header: &Header, line: &[u8], out: &mut Vec<
     };
     let data = data.get();
     let body = decode_body(names, header, &envelope, seq, data, &text)?;
-    out.push(Record { seq, time, body });
+    out.push(Rc::new(Record { seq, time, body }));
     Ok(())
 }
 
@@ -1183,7 +1183,7 @@ fn decode_descriptor(data: &str, text: &str) -> DescriptorRecord {
 }
 
 /// A packed row stands for consecutive chunks: `dt` has the gaps between their times, `texts` or `args` their contents.
-fn unpack(envelope: &Envelope<'_>, delta: &'static str, out: &mut Vec<Record>) -> Result<(), LineError> {
+fn unpack(envelope: &Envelope<'_>, delta: &'static str, out: &mut Vec<Rc<Record>>) -> Result<(), LineError> {
     let malformed = |what: &str| LineError::Damaged(format!("malformed packed row: {what}"));
     let (Some(seq0), Some(time0), Some(data)) = (envelope.seq0, envelope.time0, envelope.data) else {
         return Err(malformed("`seq0`, `time0` or `data` is missing"));
@@ -1221,7 +1221,7 @@ fn unpack(envelope: &Envelope<'_>, delta: &'static str, out: &mut Vec<Record>) -
         let r#type = "assistant/chunk";
         let line = Line { r#type, seq, time, data, sources: None, surface: None, ignorable: None };
         let line = serde_json::to_string(&line)?;
-        records.push(Record { seq, time, body: Body::Foreign { kind: Rc::from(r#type), line: Rc::from(line) } });
+        records.push(Rc::new(Record { seq, time, body: Body::Foreign { kind: Rc::from(r#type), line: Rc::from(line) } }));
     }
     out.append(&mut records);
     Ok(())

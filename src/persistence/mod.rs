@@ -5,6 +5,7 @@
 //!
 //! * [`jsonl`] turns headers and records into lines and back; it is pure.
 //! * [`scan`] reads a whole log, tells its torn tail from damage, and makes the closers of an interrupted turn; it is pure.
+//! * [`LineMemory`] knows what lines say that were written in the same world, so that a simulation need not parse them.
 //! * [`Persistence`] finds, lists, inspects and loads logs, and repairs them under the ownership of whoever loads.
 //! * [`Writer`] takes the records of one live session to storage, in order, and says when they are durable.
 //!
@@ -13,6 +14,7 @@
 //! A log of a format that is newer than the one that the revision writes is refused as unsupported.
 
 pub mod jsonl;
+mod lines;
 pub mod scan;
 mod store;
 #[cfg(test)]
@@ -21,5 +23,6 @@ pub(crate) mod testing;
 mod tests;
 mod writer;
 
+pub use lines::{LineMemory, LineWork};
 pub use store::{Persistence, ReadError, Stored, encode_id, project_of};
 pub use writer::{WriteError, Writer};

@@ -1,22 +1,75 @@
 //! One whole log: what of it counts, what is a torn tail, what is damage, and how an interrupted turn is closed. Pure; must never change a byte.
 
+use std::borrow::Borrow;
 use std::rc::Rc;
 
 use hostproof_spec::history::StopReason;
 use hostproof_spec::names::Names;
+use memchr::memchr;
 
 use crate::persistence::jsonl::{
     CLOSER_ID_PREFIX, FORMAT_V4, HeaderRead, LineError, TOOL_NOT_STARTED, TOOL_OUTCOME_UNKNOWN, decode_header, decode_record,
 };
+use crate::persistence::lines::LineMemory;
 use crate::session::event::{Body, Header, Record};
+
+/// How logs are read.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    /// The names of the history.
+    pub names: &'a Names,
+    /// The newest format that may be read.
+    pub newest: u8,
+    /// What lines say that were written in the same world.
+    pub lines: Option<&'a LineMemory>,
+}
+
+struct FirstLine {
+    header: Rc<Header>,
+    seeded: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader that parses everything.
+    #[must_use]
+    pub fn new(names: &'a Names, newest: u8) -> Self {
+        Self { names, newest, lines: None }
+    }
+
+    fn first_line(self, bytes: &[u8]) -> Result<(FirstLine, usize), ScanError> {
+        let Some(length) = memchr(b'\n', bytes) else {
+            return Err(ScanError::Damaged { line: 1, byte: 0, what: "there is no complete header line".to_owned() });
+        };
+        let (line, newest) = (&bytes[..length], self.newest.min(FORMAT_V4));
+        let first = match self.lines.and_then(|lines| lines.header(newest, line)) {
+            Some(header) => FirstLine { header, seeded: false },
+            None => {
+                let HeaderRead { header, seeded } =
+                    decode_header(self.names, newest, line).map_err(|error| ScanError::of(error, 1, 0))?;
+                FirstLine { header: Rc::new(header), seeded }
+            }
+        };
+        Ok((first, length + 1))
+    }
+
+    fn record(self, header: &Header, line: &[u8], out: &mut Vec<Rc<Record>>) -> Result<(), LineError> {
+        match self.lines.and_then(|lines| lines.record(header.version, line)) {
+            Some(record) => {
+                out.push(record);
+                Ok(())
+            }
+            None => decode_record(self.names, header, line, out),
+        }
+    }
+}
 
 /// What a log holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scan {
     /// Its header, with the number of inherited records filled in.
-    pub header: Header,
+    pub header: Rc<Header>,
     /// Its records, dense from 0.
-    pub records: Vec<Record>,
+    pub records: Vec<Rc<Record>>,
     /// One past the last line feed: what counts ends here.
     pub end: u64,
     /// Bytes behind that: a record that was being written when the writer died. They are not there, even if they happen to parse.
@@ -59,17 +112,17 @@ impl ScanError {
 ///
 /// # Errors
 /// [`ScanError`] if there is no complete header line, if it is damaged or of an unknown format, or if a record that had to be looked at is damaged.
-pub fn scan_header(names: &Names, newest: u8, bytes: &[u8]) -> Result<Header, ScanError> {
-    let (read, _) = first_line(names, newest, bytes)?;
-    if read.seeded { scan(names, newest, bytes).map(|scan| scan.header) } else { Ok(read.header) }
+pub fn scan_header(reader: Reader<'_>, bytes: &[u8]) -> Result<Rc<Header>, ScanError> {
+    let (read, _) = reader.first_line(bytes)?;
+    if read.seeded { scan(reader, bytes).map(|scan| scan.header) } else { Ok(read.header) }
 }
 
-/// Reads a whole log. `newest` is the newest format that may be read.
+/// Reads a whole log.
 ///
 /// # Errors
 /// [`ScanError`] at the first complete line that is damaged or unknown.
-pub fn scan(names: &Names, newest: u8, bytes: &[u8]) -> Result<Scan, ScanError> {
-    let (scan, error) = scan_until_error(names, newest, bytes)?;
+pub fn scan(reader: Reader<'_>, bytes: &[u8]) -> Result<Scan, ScanError> {
+    let (scan, error) = scan_until_error(reader, bytes)?;
     error.map_or(Ok(scan), Err)
 }
 
@@ -77,15 +130,16 @@ pub fn scan(names: &Names, newest: u8, bytes: &[u8]) -> Result<Scan, ScanError> 
 ///
 /// # Errors
 /// [`ScanError`] if the header line itself cannot be read.
-pub fn scan_until_error(names: &Names, newest: u8, bytes: &[u8]) -> Result<(Scan, Option<ScanError>), ScanError> {
-    let (HeaderRead { header, seeded }, mut at) = first_line(names, newest, bytes)?;
+pub fn scan_until_error(reader: Reader<'_>, bytes: &[u8]) -> Result<(Scan, Option<ScanError>), ScanError> {
+    let (FirstLine { header, seeded }, mut at) = reader.first_line(bytes)?;
     let mut scan = Scan { header, records: Vec::new(), end: 0, torn: 0 };
     let mut error = None;
     let mut line = 1;
-    while let Some(length) = bytes[at..].iter().position(|byte| *byte == b'\n') {
+    while let Some(length) = memchr(b'\n', &bytes[at..]) {
         line += 1;
         let kept = scan.records.len();
-        let result = decode_record(names, &scan.header, &bytes[at..at + length], &mut scan.records)
+        let result = reader
+            .record(&scan.header, &bytes[at..at + length], &mut scan.records)
             .map_err(|error| ScanError::of(error, line, at as u64))
             .and_then(|()| contiguous(&scan.records, kept, line, at as u64));
         if let Err(found) = result {
@@ -98,7 +152,7 @@ pub fn scan_until_error(names: &Names, newest: u8, bytes: &[u8]) -> Result<(Scan
     if seeded {
         // Format 4 marks the end of what was inherited with a record; the last mark counts.
         let mark = scan.records.iter().rfind(|record| record.body == Body::EndSeed { inherited: true });
-        scan.header.inherited = mark.map_or(0, |record| record.seq);
+        Rc::make_mut(&mut scan.header).inherited = mark.map_or(0, |record| record.seq);
         if mark.is_none() && error.is_none() {
             let what = "a seeded log has no `session/end-seed` that ends its inherited records".to_owned();
             error = Some(ScanError::Damaged { line, byte: at as u64, what });
@@ -109,15 +163,7 @@ pub fn scan_until_error(names: &Names, newest: u8, bytes: &[u8]) -> Result<(Scan
     Ok((scan, error))
 }
 
-fn first_line(names: &Names, newest: u8, bytes: &[u8]) -> Result<(HeaderRead, usize), ScanError> {
-    let Some(length) = bytes.iter().position(|byte| *byte == b'\n') else {
-        return Err(ScanError::Damaged { line: 1, byte: 0, what: "there is no complete header line".to_owned() });
-    };
-    let read = decode_header(names, newest.min(FORMAT_V4), &bytes[..length]).map_err(|error| ScanError::of(error, 1, 0))?;
-    Ok((read, length + 1))
-}
-
-fn contiguous(records: &[Record], from: usize, line: u32, byte: u64) -> Result<(), ScanError> {
+fn contiguous(records: &[Rc<Record>], from: usize, line: u32, byte: u64) -> Result<(), ScanError> {
     for (expected, record) in records.iter().enumerate().skip(from) {
         if record.seq as usize != expected {
             let what = format!("the sequence breaks: expected {expected}, found {}", record.seq);
@@ -132,7 +178,7 @@ fn contiguous(records: &[Record], from: usize, line: u32, byte: u64) -> Result<(
 /// In order: an error result for each tool call that the open step asked for and that has no result, the end of the step, the end of the turn. They have
 /// the time of the last record, so a repair that was itself cut off goes on with exactly the closers that are missing.
 #[must_use]
-pub fn closers(names: &Names, records: &[Record]) -> Vec<Record> {
+pub fn closers<R: Borrow<Record>>(names: &Names, records: &[R]) -> Vec<Record> {
     struct Pending<'a> {
         call: &'a Rc<str>,
         turn: u32,
@@ -142,7 +188,7 @@ pub fn closers(names: &Names, records: &[Record]) -> Vec<Record> {
     let mut turn_open = None;
     let mut step_open = None;
     let mut pending: Vec<Pending<'_>> = Vec::new();
-    for record in records {
+    for record in records.iter().map(R::borrow) {
         match &record.body {
             Body::TurnStart { turn } => {
                 (turn_open, step_open) = (Some(*turn), None);
@@ -169,7 +215,7 @@ pub fn closers(names: &Names, records: &[Record]) -> Vec<Record> {
             _ => {}
         }
     }
-    let (Some(turn), Some(last)) = (turn_open, records.last()) else {
+    let (Some(turn), Some(last)) = (turn_open, records.last().map(R::borrow)) else {
         return Vec::new();
     };
     let mut closing = Vec::with_capacity(pending.len() + 2);

@@ -12,8 +12,8 @@ use hostproof_spec::wire::{FaultTarget, HoldPoint};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::env::{Disk, DiskError, Env};
-use crate::persistence::jsonl::{FORMAT_V0, FORMAT_V4, encode_record};
-use crate::persistence::scan::{Scan, ScanError, closers, scan, scan_header, scan_until_error};
+use crate::persistence::jsonl::{FORMAT_V0, FORMAT_V4, encode_header, encode_record};
+use crate::persistence::scan::{Reader, Scan, ScanError, closers, scan, scan_header, scan_until_error};
 use crate::persistence::writer::Writer;
 use crate::planted;
 use crate::session::event::{Header, Record};
@@ -103,20 +103,20 @@ impl Persistence {
     ///
     /// # Errors
     /// [`ReadError::Io`] if the store cannot be enumerated or a log cannot be read.
-    pub async fn list(&self) -> Result<Vec<Header>, ReadError> {
+    pub async fn list(&self) -> Result<Vec<Rc<Header>>, ReadError> {
         if let Some(held) = self.env.hold(HoldPoint::StoreList, None) {
             held.await.map_err(|_| injected(""))?;
         }
         self.env.trip(FaultTarget::StoreList, None).map_err(|_| injected(""))?;
         let disk = self.env.disk();
         let names = self.env.names();
-        let mut found: Vec<(Rc<str>, Header)> = Vec::new();
+        let mut found: Vec<(Rc<str>, Rc<Header>)> = Vec::new();
         for project in directories(&*disk, "").await? {
             for session in directories(&*disk, &project).await? {
                 for version in [FORMAT_V4, FORMAT_V0] {
                     let path = format!("{project}/{session}/{}", file_name(version));
                     let Some(bytes) = read_if_there(&*disk, &path).await? else { continue };
-                    let Ok(header) = scan_header(names, self.rules.log_format, &bytes) else {
+                    let Ok(header) = scan_header(self.reader(), &bytes) else {
                         sometimes!(self.env, true, "persistence/header-skipped");
                         continue;
                     };
@@ -146,7 +146,7 @@ impl Persistence {
     /// Every [`ReadError`].
     pub async fn inspect(&self, id: Sym) -> Result<Stored, ReadError> {
         let (_, _, scan) = self.read(id).await?;
-        let closers = closers(self.env.names(), &scan.records);
+        let closers = self.closers(&scan);
         Ok(stored(scan, closers))
     }
 
@@ -160,16 +160,12 @@ impl Persistence {
     /// Every [`ReadError`]. A damaged or unknown log is never changed.
     pub async fn load(&self, op: Option<Sym>, id: Sym) -> Result<Stored, ReadError> {
         let (path, bytes, scan) = self.read(id).await?;
-        let names = self.env.names();
         let kept = len_u32(scan.records.len());
         let behind = bytes.len() as u64 - scan.end;
         // M29: what follows goes behind the torn line, and is lost with it.
         let cut = behind > 0 && !planted!(self.env, M29);
-        let closing = closers(names, &scan.records);
-        let mut lines = Vec::new();
-        for record in &closing {
-            encode_record(names, scan.header.version, record, &mut lines);
-        }
+        let closing = self.closers(&scan);
+        let lines = encode(&*self.env, scan.header.version, None, &closing);
         sometimes!(self.env, cut, "persistence/torn-tail-cut");
         sometimes!(self.env, !closing.is_empty(), "persistence/turn-closed-by-recovery");
         let end = if cut { scan.end } else { bytes.len() as u64 } + lines.len() as u64;
@@ -178,7 +174,7 @@ impl Persistence {
             let whole = [&bytes[..bytes.len() - if cut { behind as usize } else { 0 }], &lines].concat();
             self.write_again(&path, whole.into()).await?;
         } else {
-            self.mend(&path, cut.then_some(scan.end), lines.into()).await?;
+            self.mend(&path, cut.then_some(scan.end), lines).await?;
         }
         self.sync_names(&path).await?;
         self.end_change(id);
@@ -295,14 +291,20 @@ impl Persistence {
         Ok((path, bytes, scan))
     }
 
+    fn closers(&self, scan: &Scan) -> Vec<Rc<Record>> {
+        closers(self.env.names(), &scan.records).into_iter().map(Rc::new).collect()
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader { names: self.env.names(), newest: self.rules.log_format, lines: self.env.lines() }
+    }
+
     fn scan(&self, path: &Rc<str>, bytes: &[u8]) -> Result<Scan, ReadError> {
-        let names = self.env.names();
-        let newest = self.rules.log_format;
         let result = if planted!(self.env, M28) {
             // M28: damage and everything behind it counts as torn.
-            scan_until_error(names, newest, bytes).map(|(scan, _)| scan)
+            scan_until_error(self.reader(), bytes).map(|(scan, _)| scan)
         } else {
-            scan(names, newest, bytes)
+            scan(self.reader(), bytes)
         };
         result.map_err(|error| match error {
             ScanError::Damaged { line, byte, what } => ReadError::Corrupt { file: path.clone(), line, byte, what },
@@ -342,12 +344,25 @@ impl Persistence {
     }
 }
 
-fn stored(scan: Scan, closers: Vec<Record>) -> Stored {
-    Stored {
-        header: Rc::new(scan.header),
-        records: scan.records.into_iter().map(Rc::new).collect(),
-        closers: closers.into_iter().map(Rc::new).collect(),
+fn stored(scan: Scan, closers: Vec<Rc<Record>>) -> Stored {
+    Stored { header: scan.header, records: scan.records, closers }
+}
+
+/// The lines of a header, if one is given, and of records, in format `version`.
+pub(crate) fn encode(env: &dyn Env, version: u8, header: Option<&Rc<Header>>, records: &[Rc<Record>]) -> Rc<[u8]> {
+    let names = env.names();
+    let mut bytes = Vec::with_capacity(320 * (records.len() + usize::from(header.is_some())));
+    if let Some(header) = header {
+        encode_header(names, header, &mut bytes);
     }
+    for record in records {
+        encode_record(names, version, record, &mut bytes);
+    }
+    let bytes: Rc<[u8]> = bytes.into();
+    if let Some(lines) = env.lines() {
+        lines.remember(version, &bytes, header, records);
+    }
+    bytes
 }
 
 pub(crate) fn len_u32(len: usize) -> u32 {

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::env::{Env, ToolCall};
 use crate::persistence::jsonl::{FORMAT_V0, FORMAT_V4, decode_header, decode_record, encode_header, encode_record};
-use crate::persistence::scan::{ScanError, closers, scan};
+use crate::persistence::scan::{Reader, ScanError, closers, scan};
 use crate::persistence::testing::{Failing, MemDisk, MemEnv};
 use crate::persistence::{Persistence, ReadError, WriteError, Writer, encode_id};
 use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, Record, ToolFilter};
@@ -78,6 +78,10 @@ fn interrupted_turn(names: &Names) -> Vec<Record> {
 fn records(bodies: Vec<Body>) -> Vec<Record> {
     let numbered = bodies.into_iter().zip(0..);
     numbered.map(|(body, seq)| Record { seq, time: 1_790_000_000_100 + i64::from(seq), body }).collect()
+}
+
+fn shared(records: &[Record]) -> Vec<Rc<Record>> {
+    records.iter().cloned().map(Rc::new).collect()
 }
 
 fn encode(names: &Names, header: &Header, records: &[Record]) -> Vec<u8> {
@@ -156,7 +160,7 @@ fn the_lines_of_a_newer_log() {
     ]);
     records.extend(interrupted_turn(&names).into_iter().skip(8).take(1).map(|record| Record { seq: 8, ..record }));
     let bytes = encode(&names, &header, &records);
-    assert_eq!(scan(&names, FORMAT_V4, &bytes).unwrap().records, records);
+    assert_eq!(scan(Reader::new(&names, FORMAT_V4), &bytes).unwrap().records, shared(&records));
     insta::assert_snapshot!(String::from_utf8(bytes).unwrap());
 }
 
@@ -335,21 +339,21 @@ proptest! {
         let bytes = encode(&names, &header, &records);
         // One line a record, whatever its texts hold.
         prop_assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), records.len() + 1);
-        let read = scan(&names, FORMAT_V4, &bytes).unwrap();
-        prop_assert_eq!(read.records, records);
-        prop_assert_eq!(read.header, header);
+        let read = scan(Reader::new(&names, FORMAT_V4), &bytes).unwrap();
+        prop_assert_eq!(read.records, shared(&records));
+        prop_assert_eq!(&*read.header, &header);
         prop_assert_eq!((read.end, read.torn), (bytes.len() as u64, 0));
     }
 
     #[test]
     fn no_bytes_make_reading_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), at in 0..2000_usize) {
         let names = Names::new();
-        let _ = scan(&names, FORMAT_V4, &bytes);
+        let _ = scan(Reader::new(&names, FORMAT_V4), &bytes);
         let _ = decode_header(&names, FORMAT_V4, &bytes);
         let mut log = encode(&names, &header(&names, FORMAT_V4), &interrupted_turn(&names));
         let at = at % log.len();
         log.splice(at..at, bytes);
-        let _ = scan(&names, FORMAT_V4, &log);
+        let _ = scan(Reader::new(&names, FORMAT_V4), &log);
     }
 }
 
@@ -398,7 +402,7 @@ fn a_log_that_is_cut_at_any_byte_is_its_complete_records_and_is_repaired_once() 
             assert_eq!(disk.durable(&path_of(version)).unwrap(), repaired, "what a load returns is durable");
             let kept = bytes.iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
             assert!(repaired.starts_with(&bytes[..kept]), "complete records are never rewritten");
-            assert!(closers(env.names(), &scan(env.names(), FORMAT_V4, &repaired).unwrap().records).is_empty());
+            assert!(closers(env.names(), &scan(Reader::new(env.names(), FORMAT_V4), &repaired).unwrap().records).is_empty());
             let (env, persistence) = host(&disk, version);
             let again = load(&env, &persistence).unwrap();
             assert!(again.closers.is_empty() && again.records.len() == loaded.records.len());
@@ -855,6 +859,6 @@ fn what_scan_says_of_damage_has_line_and_byte() {
     let mut bytes = encode(&names, &header(&names, FORMAT_V0), &interrupted_turn(&names)[..1]);
     let at = bytes.len() as u64;
     bytes.extend_from_slice(b"{\"type\":\"turn/start\",\"seq\":4,\"time\":0,\"data\":{\"turn\":1}}\n");
-    let error = scan(&names, FORMAT_V0, &bytes).unwrap_err();
+    let error = scan(Reader::new(&names, FORMAT_V0), &bytes).unwrap_err();
     assert_eq!(error, ScanError::Damaged { line: 3, byte: at, what: "the sequence breaks: expected 1, found 4".to_owned() });
 }

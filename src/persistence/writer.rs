@@ -21,8 +21,7 @@ use tokio::sync::Notify;
 use crate::env::select::select2;
 use crate::env::wait::{WaitOn, waiting};
 use crate::env::{Deadline, Disk, DiskError, Env, LocalFuture, TaskLabel};
-use crate::persistence::jsonl::{encode_header, encode_record};
-use crate::persistence::store::{FileEnd, Persistence, create_empty, injected, place, project_of};
+use crate::persistence::store::{FileEnd, Persistence, create_empty, encode, injected, place, project_of};
 use crate::planted;
 use crate::session::event::{Header, Record};
 
@@ -638,15 +637,7 @@ impl Inner {
     }
 
     fn encode(&self, batch: &[Rc<Record>], with_header: bool) -> Rc<[u8]> {
-        let names = self.env().names();
-        let mut bytes = Vec::with_capacity(256 * (batch.len() + 1));
-        if with_header {
-            encode_header(names, &self.header, &mut bytes);
-        }
-        for record in batch {
-            encode_record(names, self.header.version, record, &mut bytes);
-        }
-        bytes.into()
+        encode(&**self.env(), self.header.version, with_header.then_some(&self.header), batch)
     }
 
     fn written(&self, at: FileEnd) {

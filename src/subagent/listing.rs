@@ -78,7 +78,7 @@ impl Subagents {
             let row = self.live_row(&header);
             rows.insert(header.id, row);
         }
-        for header in stored.into_iter().map(Rc::new).filter(|header| is_child(header, parent)) {
+        for header in stored.into_iter().filter(|header| is_child(header, parent)) {
             if !rows.contains_key(&header.id) && !self.is_provisional(header.id) {
                 cold.insert(header.id, Cold { header, enumerated: true });
             }

@@ -153,6 +153,8 @@ pub fn run(campaign: &Campaign, progress: &(dyn Fn(Progress) + Sync)) -> Result<
 }
 
 fn audit_again(runner: &mut Runner, config: &Config, recheck: &mut Vec<(Lineage, u64)>, tally: &mut Tally) {
+    // The second time nothing is remembered of what was written.
+    runner.parse_everything(true);
     for (seed, hash) in recheck.drain(..).rev() {
         let again = simulated(|| runner.run(config, Origin::Seed(seed), None));
         if again.hash == hash {
@@ -165,6 +167,7 @@ fn audit_again(runner: &mut Runner, config: &Config, recheck: &mut Vec<(Lineage,
             tally.divergence = Some(why);
         }
     }
+    runner.parse_everything(false);
 }
 
 #[cfg(test)]
