@@ -8,6 +8,7 @@ use std::rc::Rc;
 use hostproof::env::{Env, Thrown};
 use hostproof::host::Host;
 use hostproof::operation::Driver;
+use hostproof::persistence::LineWork;
 use hostproof_spec::history::{Event, Fact, Source as Sender, StorageFault, Verb};
 use hostproof_spec::invariants::{Checker, FieldSet};
 use hostproof_spec::names::Sym;
@@ -559,6 +560,11 @@ impl Runner {
     /// Adds the names of the pairs that were covered since the last call, by key.
     pub fn drain_pair_names(&self, names: &mut BTreeMap<u32, String>) {
         self.world.drain_pair_names(names);
+    }
+
+    /// Lines that the last trial made, parsed and remembered.
+    pub fn line_work(&self) -> LineWork {
+        self.world.line_work()
     }
 
     /// From the next trial on, every line of a log that is read is parsed ([`World::parse_everything`]).

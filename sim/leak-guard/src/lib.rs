@@ -8,6 +8,8 @@
 //! `RandomState` at its first use in a thread, and every crate above them). It does not see a raw system call or an instruction such as `rdrand`. Linux only; elsewhere it sees
 //! nothing, and [`WATCHES`] says so.
 
+pub mod counting;
+
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 
