@@ -3,9 +3,10 @@
 //!
 //! Simulator, suite and command line all come through here, so a request means the same everywhere.
 
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -15,10 +16,11 @@ use hostproof_spec::names::Sym;
 use hostproof_spec::operation::{InterruptBy, Operation};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::wire::{Call, ListRow, Outcome};
+use rustc_hash::FxHashMap;
 
 use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, ResumeAgent, TeardownError};
 use crate::env::wait::acting;
-use crate::env::{Signal, TaskLabel};
+use crate::env::{Env, Signal, TaskLabel};
 use crate::host::Host;
 use crate::persistence::ReadError;
 use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, SubagentError};
@@ -26,11 +28,11 @@ use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueCh
 /// Carries out operations on one host.
 pub struct Driver {
     host: Rc<Host>,
-    agents: RefCell<BTreeMap<String, Agent>>,
+    agents: RefCell<FxHashMap<Box<str>, Agent>>,
     /// The right to dispose a top-level agent, by the name of the object.
     roots: RefCell<BTreeMap<Sym, AgentHandle>>,
-    /// The caller's signals. A late one is still raised: it must mean nothing by itself.
-    signals: RefCell<BTreeMap<String, Signal>>,
+    /// The caller's signals, by operation. A late one is still raised: it must mean nothing by itself.
+    signals: RefCell<FxHashMap<Sym, Signal>>,
 }
 
 /// What an accepted operation answers.
@@ -48,17 +50,70 @@ pub struct Pending {
     end: Rc<End>,
 }
 
-#[derive(Default)]
 struct End {
-    outcome: RefCell<Option<Outcome>>,
+    env: Rc<dyn Env>,
+    answered: RefCell<Option<Answered>>,
     wakers: RefCell<Vec<Waker>>,
+}
+
+impl End {
+    fn new(env: Rc<dyn Env>) -> Rc<Self> {
+        Rc::new(Self { env, answered: RefCell::default(), wakers: RefCell::default() })
+    }
+
+    fn come(&self, answered: Answered) {
+        *self.answered.borrow_mut() = Some(answered);
+        let wakers = self.wakers.take();
+        for waker in wakers {
+            waker.wake();
+        }
+    }
+
+    /// The answer in words: made when somebody asks for it.
+    fn outcome(&self) -> Option<Outcome> {
+        let names = self.env.names();
+        let text = |sym: Sym| names.text(sym).to_string();
+        let row = |row: &ListedChild| ListRow {
+            session: text(row.session),
+            row: row.row,
+            label: row.label.as_ref().map(|label| label.to_string()),
+            created_at: Some(row.created_at),
+            live: row.live,
+        };
+        self.answered.borrow().as_ref().map(|answered| match answered {
+            Ok(answer) => Outcome::Ok {
+                child: answer.child.map(text),
+                message: answer.message.map(text),
+                rows: answer.rows.as_ref().map(|rows| rows.iter().map(row).collect()),
+            },
+            Err(error) => {
+                Outcome::Refused { code: error.code.map(str::to_owned), class: Some(error.class), message: error.message.clone() }
+            }
+        })
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.answered.borrow().is_some() {
+            return Poll::Ready(());
+        }
+        let mut wakers = self.wakers.borrow_mut();
+        if !wakers.iter().any(|known| known.will_wake(cx.waker())) {
+            wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
 }
 
 impl Pending {
     /// The outcome, if the call ended.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
-        self.end.outcome.borrow().clone()
+        self.end.outcome()
+    }
+
+    /// Completes when the call ended, however it did.
+    pub async fn ended(&self) {
+        poll_fn(|cx| self.end.poll(cx)).await;
     }
 }
 
@@ -66,14 +121,7 @@ impl Future for Pending {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
-        if let Some(outcome) = self.outcome() {
-            return Poll::Ready(outcome);
-        }
-        let mut wakers = self.end.wakers.borrow_mut();
-        if !wakers.iter().any(|known| known.will_wake(cx.waker())) {
-            wakers.push(cx.waker().clone());
-        }
-        Poll::Pending
+        self.end.poll(cx).map(|()| self.outcome().expect("it has just ended"))
     }
 }
 
@@ -98,12 +146,12 @@ impl Driver {
 
     /// Raises the caller's signal of an operation, finished or not; an unknown one is passed over.
     pub fn abort(&self, op: &str) {
-        let signal = self.signals.borrow().get(op).cloned();
+        let Some(name) = self.host.env().names().lookup(op) else { return };
+        let signal = self.signals.borrow().get(&name).cloned();
         let Some(signal) = signal else { return };
         if signal.is_cancelled() {
             return;
         }
-        let name = self.host.env().names().intern(op);
         signal.cancel();
         self.emit(Some(name), None, Fact::Aborted);
     }
@@ -120,12 +168,13 @@ impl Driver {
     }
 
     /// Starts a call: emits `Invoked`, runs it as far as it goes in this span, and lets the rest run as a task of its own.
-    pub fn start(self: &Rc<Self>, call: Call) -> Pending {
+    pub fn start(self: &Rc<Self>, asked: impl Borrow<Call> + 'static) -> Pending {
+        let call = asked.borrow();
         let env = self.host.env().clone();
         let op = env.names().intern(&call.op);
         let actor = call.operation.actor().and_then(|handle| self.agent(handle));
         let signal = Signal::new();
-        self.signals.borrow_mut().insert(call.op.clone(), signal.clone());
+        self.signals.borrow_mut().insert(op, signal.clone());
         let authority = match call.operation.authority() {
             Authority::Object => Authority::Object,
             Authority::Holder => Authority::Holder,
@@ -141,18 +190,15 @@ impl Driver {
             self.emit(Some(op), None, Fact::Aborted);
         }
 
-        let end = Rc::new(End::default());
+        let end = End::new(env.clone());
         let session = target.or(actor.as_ref().map(Agent::id));
         let mut work = {
             let (this, end) = (self.clone(), end.clone());
             Box::pin(async move {
-                let answered = acting(&**this.host.env(), op, this.carry_out(op, &call, &signal)).await;
-                let outcome = this.conclude(op, actor.as_ref(), &call, answered);
-                *end.outcome.borrow_mut() = Some(outcome);
-                let wakers = end.wakers.take();
-                for waker in wakers {
-                    waker.wake();
-                }
+                let call = asked.borrow();
+                let answered = acting(&**this.host.env(), op, this.carry_out(op, call, &signal)).await;
+                this.conclude(op, actor.as_ref(), call, &answered);
+                end.come(answered);
             })
         };
         // Whoever waits inside is asked again when the task runs for the first time, so no wake is lost by a waker that does nothing.
@@ -170,11 +216,10 @@ impl Driver {
     }
 
     /// Tells how an operation ended, rows first.
-    fn conclude(&self, op: Sym, actor: Option<&Agent>, call: &Call, answered: Answered) -> Outcome {
+    fn conclude(&self, op: Sym, actor: Option<&Agent>, call: &Call, answered: &Answered) {
         let names = self.host.env().names();
         match answered {
             Ok(answer) => {
-                let text = |sym: Option<Sym>| sym.map(|sym| names.text(sym).to_string());
                 if let (Some(rows), Some(parent)) = (&answer.rows, call.operation.target()) {
                     let parent = names.intern(parent);
                     for (index, row) in (0..).zip(rows) {
@@ -184,27 +229,11 @@ impl Driver {
                     }
                 }
                 self.emit(Some(op), actor, Fact::Succeeded { child: answer.child, message: answer.message });
-                Outcome::Ok {
-                    child: text(answer.child),
-                    message: text(answer.message),
-                    rows: answer.rows.map(|rows| rows.iter().map(|row| self.list_row(row)).collect()),
-                }
             }
             Err(error) => {
                 let code = error.code.map(|code| names.intern(code));
                 self.emit(Some(op), actor, Fact::Refused { class: error.class, code });
-                Outcome::Refused { code: error.code.map(str::to_owned), class: Some(error.class), message: error.message }
             }
-        }
-    }
-
-    fn list_row(&self, row: &ListedChild) -> ListRow {
-        ListRow {
-            session: self.host.env().names().text(row.session).to_string(),
-            row: row.row,
-            label: row.label.as_ref().map(|label| label.to_string()),
-            created_at: Some(row.created_at),
-            live: row.live,
         }
     }
 
@@ -215,7 +244,7 @@ impl Driver {
 
     fn bind(&self, call: &Call, agent: &Agent) {
         if let Some(handle) = &call.bind {
-            self.agents.borrow_mut().insert(handle.clone(), agent.clone());
+            self.agents.borrow_mut().insert(handle.as_str().into(), agent.clone());
         }
     }
 

@@ -25,10 +25,22 @@ enum Name {
     Numbered(&'static str, u32),
 }
 
+/// Most texts that are kept from one history to the next: histories of one simulator mostly have the same.
+const KEPT: usize = 1 << 13;
+
+/// A text that was seen, in this history or an earlier one.
+struct Seen {
+    text: Rc<str>,
+    sym: Sym,
+    /// The history in which `sym` was given.
+    history: u32,
+}
+
 #[derive(Default)]
 struct Table {
     names: Vec<Name>,
-    by_text: FxHashMap<Rc<str>, Sym>,
+    by_text: FxHashMap<Rc<str>, Seen>,
+    history: u32,
 }
 
 /// The table of one trial or evaluation. Shared by reference; single-threaded.
@@ -47,13 +59,20 @@ impl Names {
     /// The symbol of `text`, made on first sight.
     pub fn intern(&self, text: &str) -> Sym {
         let mut table = self.table.borrow_mut();
-        if let Some(sym) = table.by_text.get(text) {
-            return *sym;
+        let Table { names, by_text, history } = &mut *table;
+        let sym = Sym(u32::try_from(names.len()).expect("fewer than 2^32 names in a history"));
+        match by_text.get_mut(text) {
+            Some(seen) if seen.history == *history => return seen.sym,
+            Some(seen) => {
+                (seen.sym, seen.history) = (sym, *history);
+                names.push(Name::Text(seen.text.clone()));
+            }
+            None => {
+                let text: Rc<str> = Rc::from(text);
+                names.push(Name::Text(text.clone()));
+                by_text.insert(text.clone(), Seen { text, sym, history: *history });
+            }
         }
-        let sym = Sym(u32::try_from(table.names.len()).expect("fewer than 2^32 names in a history"));
-        let text: Rc<str> = Rc::from(text);
-        table.names.push(Name::Text(text.clone()));
-        table.by_text.insert(text, sym);
         sym
     }
 
@@ -68,7 +87,8 @@ impl Names {
     /// The symbol of `text` if it was seen before.
     #[must_use]
     pub fn lookup(&self, text: &str) -> Option<Sym> {
-        self.table.borrow().by_text.get(text).copied()
+        let table = self.table.borrow();
+        table.by_text.get(text).filter(|seen| seen.history == table.history).map(|seen| seen.sym)
     }
 
     /// The text of `sym`.
@@ -95,10 +115,39 @@ impl Names {
         self.len() == 0
     }
 
-    /// Forgets every name and keeps the capacity.
+    /// Forgets every name, and keeps the capacity and a bounded number of texts: none of them has a symbol before it is seen again.
     pub fn clear(&self) {
         let mut table = self.table.borrow_mut();
         table.names.clear();
-        table.by_text.clear();
+        if table.by_text.len() > KEPT || table.history == u32::MAX {
+            table.by_text.clear();
+        }
+        table.history = table.history.wrapping_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_histories_have_equal_symbols_whatever_came_before() {
+        let (fresh, used) = (Names::new(), Names::new());
+        for text in ["c", "x", "a"] {
+            used.intern(text);
+        }
+        used.clear();
+        assert_eq!((used.len(), used.lookup("a")), (0, None), "a text of an earlier history has no symbol");
+        for names in [&fresh, &used] {
+            assert_eq!(["a", "b", "a", "c"].map(|text| names.intern(text).0), [0, 1, 0, 2]);
+            assert_eq!(names.numbered("agent", 7), Sym(3));
+            assert_eq!((&*names.text(Sym(2)), &*names.text(Sym(3))), ("c", "agent:7"));
+            assert_eq!((names.lookup("b"), names.lookup("x")), (Some(Sym(1)), None));
+        }
+        for number in 0..3 * KEPT {
+            used.clear();
+            used.intern(&number.to_string());
+        }
+        assert!(used.table.borrow().by_text.len() <= KEPT + 1, "what is kept is bounded");
     }
 }

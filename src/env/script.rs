@@ -1,5 +1,6 @@
 //! A model that plays a script, for every environment. Owns the place in the script; must never decide when it answers (holds, delays and the caller's signal do).
 
+use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -23,7 +24,7 @@ pub type Delay = Rc<dyn Fn(&ModelRequest) -> Option<LocalFuture<()>>>;
 pub struct ScriptedModel {
     env: Weak<dyn Env>,
     delay: Option<Delay>,
-    script: RefCell<ModelScript>,
+    script: Rc<dyn Borrow<ModelScript>>,
     /// Calls that each session made.
     calls: RefCell<FxHashMap<Sym, usize>>,
 }
@@ -31,21 +32,15 @@ pub struct ScriptedModel {
 impl ScriptedModel {
     /// A model of `env` at the beginning of `script`.
     #[must_use]
-    pub fn new(env: Weak<dyn Env>, script: ModelScript, delay: Option<Delay>) -> Self {
-        Self { env, delay, script: RefCell::new(script), calls: RefCell::default() }
-    }
-
-    /// Goes to the beginning of another script.
-    pub fn play(&self, script: ModelScript) {
-        *self.script.borrow_mut() = script;
-        self.calls.borrow_mut().clear();
+    pub fn new(env: Weak<dyn Env>, script: Rc<dyn Borrow<ModelScript>>, delay: Option<Delay>) -> Self {
+        Self { env, delay, script, calls: RefCell::default() }
     }
 
     /// The next reply for the session, and whether it is the default.
     fn take(&self, session: Sym, name: &str) -> (Reply, bool) {
         let mut calls = self.calls.borrow_mut();
         let call = calls.entry(session).or_default();
-        let script = self.script.borrow();
+        let script: &ModelScript = (*self.script).borrow();
         let scripted = script.sessions.get(name).and_then(|replies| replies.get(*call));
         *call += 1;
         match scripted {

@@ -143,7 +143,7 @@ impl TokioEnv {
                 me: me.clone(),
                 names: Names::new(),
                 disk: Rc::new(TokioDisk { root: config.root.clone() }),
-                model: Rc::new(ScriptedModel::new(env, config.script.clone(), None)),
+                model: Rc::new(ScriptedModel::new(env, Rc::new(config.script.clone()), None)),
                 observer: RefCell::new(None),
                 controls: Controls::default(),
                 tasks: Tasks { changed: changed.clone(), ..Tasks::default() },
