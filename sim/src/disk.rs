@@ -21,12 +21,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::rc::{Rc, Weak};
 
 use hostproof::env::{DirEntry, Disk, DiskError, LocalFuture};
 use hostproof_spec::history::StorageFault;
 use hostproof_spec::names::Sym;
+use rustc_hash::FxHashMap;
 
 use crate::choice::{Class, Site, text_hash};
 use crate::exec::Yield;
@@ -49,6 +50,9 @@ const CRASH_LINES: Site = Site::new(Class::Fault, "crash/lines");
 const DAMAGE: Site = Site::new(Class::Fault, "between/damage");
 const DAMAGED_LINE: Site = Site::new(Class::Fault, "between/damaged-line");
 const CRASH_NAMES: Site = Site::new(Class::Fault, "crash/names");
+
+/// Most paths that are kept from one trial to the next.
+const PLACES_KEPT: usize = 1 << 12;
 
 /// How often things go wrong, in thousandths of the calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -117,11 +121,38 @@ struct File {
     doomed: Vec<Range<usize>>,
     /// Whether `durable` has holes where `data` has bytes.
     diverged: bool,
+    /// What was made of `data` as it is.
+    seen: Seen,
+}
+
+/// What reads made of the content of a file, until it changes.
+#[derive(Default)]
+struct Seen {
+    bytes: Option<Rc<[u8]>>,
+    digest: Option<u64>,
 }
 
 impl File {
+    /// What a read sees, to change it.
+    fn change(&mut self) -> &mut Vec<u8> {
+        self.seen = Seen::default();
+        &mut self.data
+    }
+
+    /// What a read finds.
+    fn bytes(&mut self) -> Rc<[u8]> {
+        self.evict();
+        self.seen.bytes.get_or_insert_with(|| Rc::from(self.data.as_slice())).clone()
+    }
+
+    /// [`digest`] of what a read finds.
+    fn digest(&mut self) -> u64 {
+        self.evict();
+        *self.seen.digest.get_or_insert_with(|| digest(&self.data))
+    }
+
     fn clear(&mut self) {
-        self.data.clear();
+        self.change().clear();
         self.durable.clear();
         self.kept = 0;
         self.doomed.clear();
@@ -129,7 +160,7 @@ impl File {
     }
 
     fn truncate(&mut self, len: usize) {
-        self.data.truncate(len);
+        self.change().truncate(len);
         self.kept = self.kept.min(len);
         self.doomed.retain_mut(|range| {
             range.end = range.end.min(len);
@@ -167,6 +198,7 @@ impl File {
     fn evict(&mut self) {
         if self.diverged {
             let holes = self.kept.min(self.durable.len());
+            self.seen = Seen::default();
             self.data[..holes].copy_from_slice(&self.durable[..holes]);
             self.diverged = false;
         }
@@ -174,7 +206,7 @@ impl File {
             if range.end >= self.data.len() {
                 self.truncate(range.start);
             } else {
-                self.data[range].fill(0);
+                self.change()[range].fill(0);
             }
         }
     }
@@ -194,11 +226,11 @@ struct State {
 }
 
 impl State {
-    fn file(&self, path: &str) -> Result<u32, DiskError> {
+    fn file(&self, path: &Rc<str>) -> Result<u32, DiskError> {
         match self.names.get(path) {
             Some(Node::File(file)) => Ok(*file),
             Some(Node::Dir) => Err(io(path, "is a directory")),
-            None => Err(DiskError::NotFound { path: path.into() }),
+            None => Err(DiskError::NotFound { path: path.clone() }),
         }
     }
 
@@ -209,6 +241,20 @@ impl State {
 
     fn has_dir(&self, path: &str) -> bool {
         path.is_empty() || self.names.get(path) == Some(&Node::Dir)
+    }
+}
+
+/// A path of a call, with the hash under which choices know it.
+struct Place {
+    path: Rc<str>,
+    entity: u64,
+}
+
+impl Deref for Place {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.path
     }
 }
 
@@ -231,6 +277,8 @@ pub struct SimDisk {
     bytes: Cell<u64>,
     /// Appends that had their effect.
     appends: Rc<Cell<u32>>,
+    /// Paths that were called, in this trial or an earlier one: most trials have the same.
+    places: RefCell<FxHashMap<Rc<str>, u64>>,
 }
 
 fn parent(path: &str) -> &str {
@@ -244,7 +292,14 @@ fn io(path: &str, message: &str) -> DiskError {
 impl SimDisk {
     /// An empty disk.
     pub(crate) fn new(world: Weak<World>) -> Self {
-        Self { world, state: Rc::default(), calls: Cell::new(0), bytes: Cell::new(0), appends: Rc::default() }
+        Self {
+            world,
+            state: Rc::default(),
+            calls: Cell::new(0),
+            bytes: Cell::new(0),
+            appends: Rc::default(),
+            places: RefCell::default(),
+        }
     }
 
     /// Empties the disk and keeps its buffers.
@@ -253,6 +308,9 @@ impl SimDisk {
         state.names.clear();
         state.durable.clear();
         state.pending.clear();
+        if self.places.borrow().len() > PLACES_KEPT {
+            self.places.borrow_mut().clear();
+        }
         let used = state.used;
         state.files[..used].iter_mut().for_each(File::clear);
         state.used = 0;
@@ -280,7 +338,7 @@ impl SimDisk {
     /// What a read of `path` would find.
     pub fn content(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state.borrow();
-        state.file(path).ok().map(|file| state.files[file as usize].data.clone())
+        state.file(&path.into()).ok().map(|file| state.files[file as usize].data.clone())
     }
 
     /// Reads every file, in order of the paths: path and [`digest`] of the content.
@@ -289,10 +347,7 @@ impl SimDisk {
         let State { names, files, .. } = &mut *state;
         for (path, node) in names.iter() {
             if let Node::File(file) = node {
-                let file = &mut files[*file as usize];
-                // As any read does: what only the cache knew is not in the file.
-                file.evict();
-                f(path, digest(&file.data));
+                f(path, files[*file as usize].digest());
             }
         }
     }
@@ -365,6 +420,7 @@ impl SimDisk {
                     let fault = if torn { StorageFault::TornTail } else { StorageFault::LostTail };
                     effects.push(CrashEffect { path: path.clone(), fault });
                 }
+                file.seen = Seen::default();
                 file.data.clone_from(&file.durable);
                 file.kept = file.data.len();
                 file.doomed.clear();
@@ -396,17 +452,30 @@ impl SimDisk {
             let header = !String::from_utf8_lossy(&file.data[..ends[0]]).contains("\"parentSession\"");
             let spared = u32::from(!header);
             let line = (spared + world.chooser().draw(DAMAGED_LINE, world.entity_of(path), lines - spared)) as usize;
-            file.data[line.checked_sub(1).map_or(0, |before| ends[before] + 1)] = b'#';
+            file.change()[line.checked_sub(1).map_or(0, |before| ends[before] + 1)] = b'#';
             file.durable.clone_from(&file.data);
             damaged.push(path.clone());
         }
         damaged
     }
 
+    fn place(&self, world: &World, path: &str) -> Place {
+        let mut places = self.places.borrow_mut();
+        if let Some((path, entity)) = places.get_key_value(path)
+            && !world.keeps()
+        {
+            return Place { path: path.clone(), entity: *entity };
+        }
+        // A trial that is kept notes the text of each entity.
+        let place = Place { path: path.into(), entity: world.entity_of(path) };
+        places.insert(place.path.clone(), place.entity);
+        place
+    }
+
     fn call<T: 'static>(
         &self,
         path: &str,
-        act: impl FnOnce(&World, &mut State, &str) -> Result<T, DiskError> + 'static,
+        act: impl FnOnce(&World, &mut State, &Place) -> Result<T, DiskError> + 'static,
     ) -> LocalFuture<Result<T, DiskError>> {
         self.slow_call(path, |rates| rates.latency / 2, act)
     }
@@ -416,14 +485,14 @@ impl SimDisk {
         &self,
         path: &str,
         late: fn(DiskRates) -> u32,
-        act: impl FnOnce(&World, &mut State, &str) -> Result<T, DiskError> + 'static,
+        act: impl FnOnce(&World, &mut State, &Place) -> Result<T, DiskError> + 'static,
     ) -> LocalFuture<Result<T, DiskError>> {
         self.calls.set(self.calls.get() + 1);
         let world = self.world.upgrade().expect("the world outlives its futures");
         let state = self.state.clone();
-        let path: Rc<str> = path.into();
+        let place = self.place(&world, path);
         Box::pin(async move {
-            let entity = world.entity_of(&path);
+            let entity = place.entity;
             let latency = world.rates().latency;
             // A crash during the wait before leaves no effect, one during the wait behind an effect that nobody was told.
             match world.chooser().chance(LATENCY, entity, latency, 5) {
@@ -433,7 +502,7 @@ impl SimDisk {
                 4 => world.sleep_ms(3).await,
                 _ => world.sleep_ms(20).await,
             }
-            let result = act(&world, &mut state.borrow_mut(), &path);
+            let result = act(&world, &mut state.borrow_mut(), &place);
             if result.is_err() {
                 world.flush_faults();
             }
@@ -448,10 +517,10 @@ impl SimDisk {
 }
 
 /// Whether a call fails now; the fault is noted as an event.
-fn fails(world: &World, site: Site, path: &str, per_mille: u32, fault: StorageFault) -> bool {
-    let hit = world.chooser().one_in(site, world.entity_of(path), per_mille);
+fn fails(world: &World, site: Site, place: &Place, per_mille: u32, fault: StorageFault) -> bool {
+    let hit = world.chooser().one_in(site, place.entity, per_mille);
     if hit {
-        world.note_fault(session_of(world, path), fault);
+        world.note_fault(session_of(world, place), fault);
     }
     hit
 }
@@ -468,9 +537,9 @@ impl Disk for SimDisk {
                 return Err(io(path, "injected enumeration failure"));
             }
             if !state.has_dir(path) {
-                return Err(DiskError::NotFound { path: path.into() });
+                return Err(DiskError::NotFound { path: path.path.clone() });
             }
-            let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+            let prefix = if path.is_empty() { String::new() } else { [&**path, "/"].concat() };
             Ok(state
                 .names
                 .range::<str, _>((std::ops::Bound::Included(prefix.as_str()), std::ops::Bound::Unbounded))
@@ -486,10 +555,8 @@ impl Disk for SimDisk {
             if fails(world, READ, path, world.rates().read, StorageFault::Read) {
                 return Err(io(path, "injected read failure"));
             }
-            let file = state.file(path)?;
-            let file = &mut state.files[file as usize];
-            file.evict();
-            Ok(Rc::from(file.data.as_slice()))
+            let file = state.file(&path.path)?;
+            Ok(state.files[file as usize].bytes())
         })
     }
 
@@ -498,7 +565,7 @@ impl Disk for SimDisk {
             if fails(world, READ, path, world.rates().read, StorageFault::Read) {
                 return Err(io(path, "injected read failure"));
             }
-            let file = state.file(path)?;
+            let file = state.file(&path.path)?;
             Ok(state.files[file as usize].data.len() as u64)
         })
     }
@@ -522,14 +589,14 @@ impl Disk for SimDisk {
 
     fn create_new(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
         self.call(path, |world, state, path| {
-            if state.names.contains_key(path) {
-                return Err(DiskError::Exists { path: path.into() });
+            if state.names.contains_key(&path.path) {
+                return Err(DiskError::Exists { path: path.path.clone() });
             }
             if !state.has_dir(parent(path)) {
                 return Err(DiskError::NotFound { path: parent(path).into() });
             }
             // 1: it fails without an effect; 2: it fails, and the file is there.
-            let fault = world.chooser().chance(CREATE, world.entity_of(path), world.rates().write, 2);
+            let fault = world.chooser().chance(CREATE, path.entity, world.rates().write, 2);
             if fault != 1 {
                 let index = state.used;
                 state.used += 1;
@@ -537,7 +604,7 @@ impl Disk for SimDisk {
                     state.files.push(File::default());
                 }
                 let node = Node::File(u32::try_from(index).expect("few files"));
-                state.change(Change::Add { path: path.into(), node });
+                state.change(Change::Add { path: path.path.clone(), node });
             }
             if fault == 0 {
                 return Ok(());
@@ -553,12 +620,12 @@ impl Disk for SimDisk {
         // Where crashes tear, there must be a moment between a write and its sync.
         let late = |rates: DiskRates| if rates.torn { rates.latency.max(700) } else { rates.latency / 2 };
         self.slow_call(path, late, move |world, state, path| {
-            let file = state.file(path)?;
+            let file = state.file(&path.path)?;
             appends.set(appends.get() + 1);
-            let data = &mut state.files[file as usize].data;
+            let data = state.files[file as usize].change();
             if fails(world, APPEND, path, world.rates().write, StorageFault::Write) {
                 let options = u32::try_from(bytes.len()).expect("batches are small").saturating_add(1);
-                let part = world.chooser().draw(APPEND_PART, world.entity_of(path), options) as usize;
+                let part = world.chooser().draw(APPEND_PART, path.entity, options) as usize;
                 data.extend_from_slice(&bytes[..part]);
                 return Err(io(path, "injected write failure"));
             }
@@ -569,7 +636,7 @@ impl Disk for SimDisk {
 
     fn truncate(&self, path: &str, len: u64) -> LocalFuture<Result<(), DiskError>> {
         self.call(path, move |world, state, path| {
-            let file = state.file(path)?;
+            let file = state.file(&path.path)?;
             if fails(world, TRUNCATE, path, world.rates().write, StorageFault::Write) {
                 return Err(io(path, "injected failure of a truncation"));
             }
@@ -585,10 +652,10 @@ impl Disk for SimDisk {
 
     fn sync(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
         self.call(path, |world, state, path| {
-            let file = state.file(path)?;
+            let file = state.file(&path.path)?;
             let file = &mut state.files[file as usize];
             // 1: the bytes stay dirty; 2: they are dropped from what will be written.
-            let fault = world.chooser().chance(SYNC, world.entity_of(path), world.rates().sync, 2);
+            let fault = world.chooser().chance(SYNC, path.entity, world.rates().sync, 2);
             if fault == 0 {
                 file.sync();
                 return Ok(());
@@ -604,14 +671,14 @@ impl Disk for SimDisk {
     fn sync_dir(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
         self.call(path, |world, state, path| {
             if !state.has_dir(path) {
-                return Err(DiskError::NotFound { path: path.into() });
+                return Err(DiskError::NotFound { path: path.path.clone() });
             }
             if fails(world, SYNC_DIR, path, world.rates().sync, StorageFault::Sync) {
                 return Err(io(path, "injected failure of a directory sync"));
             }
             let State { durable, pending, .. } = state;
             pending.retain(|change| {
-                let synced = change.dir() == path;
+                let synced = change.dir() == &**path;
                 if synced {
                     change.apply(durable);
                 }
@@ -624,22 +691,22 @@ impl Disk for SimDisk {
     fn rename(&self, from: &str, to: &str) -> LocalFuture<Result<(), DiskError>> {
         let to: Rc<str> = to.into();
         self.call(from, move |world, state, from| {
-            state.file(from)?;
+            state.file(&from.path)?;
             if fails(world, NAME, from, world.rates().write, StorageFault::Write) {
                 return Err(io(from, "injected failure of a rename"));
             }
-            state.change(Change::Rename { from: from.into(), to });
+            state.change(Change::Rename { from: from.path.clone(), to });
             Ok(())
         })
     }
 
     fn remove(&self, path: &str) -> LocalFuture<Result<(), DiskError>> {
         self.call(path, |world, state, path| {
-            state.file(path)?;
+            state.file(&path.path)?;
             if fails(world, NAME, path, world.rates().write, StorageFault::Write) {
                 return Err(io(path, "injected failure of a removal"));
             }
-            state.change(Change::Remove { path: path.into() });
+            state.change(Change::Remove { path: path.path.clone() });
             Ok(())
         })
     }
@@ -648,11 +715,14 @@ impl Disk for SimDisk {
 /// Digest of the bytes of a file; never 0.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> u64 {
-    let mut hash = text_hash("file");
-    for chunk in bytes.chunks(8) {
-        let mut word = [0_u8; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = crate::choice::fold(hash, u64::from_le_bytes(word));
+    // Four chains at a time: one would wait for itself.
+    let mut lanes = [1_u64, 2, 3, bytes.len() as u64].map(|lane| crate::choice::fold(text_hash("file"), lane));
+    for block in bytes.chunks(32) {
+        for (lane, chunk) in lanes.iter_mut().zip(block.chunks(8)) {
+            let mut word = [0_u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            *lane = crate::choice::fold(*lane, u64::from_le_bytes(word));
+        }
     }
-    crate::choice::fold(hash, bytes.len() as u64).max(1)
+    lanes.into_iter().fold(0, crate::choice::fold).max(1)
 }

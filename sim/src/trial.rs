@@ -1,6 +1,8 @@
 //! One trial: a workload on a fresh host under a plan, to its end, with every event checked. Owns the order of phases and what counts as the end; must never
 //! report anything that it did not see.
 
+mod planned;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,7 +17,7 @@ use hostproof_spec::names::Sym;
 use hostproof_spec::operation::Operation;
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Revision;
-use hostproof_spec::wire::{Call, TriggerAct, TriggerArm};
+use hostproof_spec::wire::{Call, TriggerAct};
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,8 +30,9 @@ use crate::plan::{FaultClass, FaultSet, Plan, expected_decisions};
 use crate::recording::Told;
 use crate::schedule::Scheduler;
 use crate::schedule::order::DefaultOrder;
-use crate::workload::{Abort, End, Phase, Step, Workload, generate};
+use crate::workload::{End, Phase, Workload, generate};
 use crate::world::{Observer, Tick, World};
+use planned::{Place, Planned, Played, Who};
 
 /// Everything that a seed stands for under a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -169,16 +172,18 @@ pub enum Origin<'a> {
 }
 
 struct Armed {
-    on: String,
+    /// Its number in the phase.
+    trigger: usize,
     session: Option<Sym>,
     left: u32,
-    act: Option<TriggerAct>,
 }
 
 /// Checks every event, counts, and acts where the workload says so.
 struct Watch {
     checker: RefCell<Checker>,
     driver: RefCell<Option<Rc<Driver>>>,
+    /// The phase whose observers are armed.
+    played: RefCell<Option<Played>>,
     armed: RefCell<Vec<Armed>>,
     aborts: RefCell<Vec<(Sym, u32)>>,
     due: RefCell<Vec<(u32, Sym)>>,
@@ -211,6 +216,7 @@ impl Watch {
         Self {
             checker: RefCell::new(Checker::new(rules, FieldSet::ALL).with_limits(limit)),
             driver: RefCell::default(),
+            played: RefCell::default(),
             armed: RefCell::default(),
             aborts: RefCell::default(),
             due: RefCell::default(),
@@ -236,6 +242,7 @@ impl Watch {
     }
 
     fn disarm(&self) {
+        *self.played.borrow_mut() = None;
         self.armed.borrow_mut().clear();
         self.aborts.borrow_mut().clear();
         self.due.borrow_mut().clear();
@@ -243,33 +250,26 @@ impl Watch {
         self.clients_started.set(None);
     }
 
-    fn arm(&self, world: &World, triggers: &[TriggerArm], aborts: &[Abort]) {
+    fn arm(&self, world: &World, played: &Played) {
         self.disarm();
+        let Phase { triggers, aborts, .. } = played.phase();
         let mut armed = self.armed.borrow_mut();
-        armed.extend(triggers.iter().map(|trigger| Armed {
-            on: trigger.on.clone(),
+        armed.extend(triggers.iter().enumerate().map(|(number, trigger)| Armed {
+            trigger: number,
             session: trigger.session.as_deref().map(|session| world.names().intern(session)),
             left: trigger.nth,
-            act: Some(trigger.act.clone()),
         }));
         let mut known = self.aborts.borrow_mut();
         known.extend(aborts.iter().map(|abort| (world.names().intern(&abort.op), abort.after)));
+        *self.played.borrow_mut() = Some(played.clone());
     }
 
     /// A call with its placeholders replaced by what is known now.
-    fn resolve(&self, world: &World, call: &Call) -> Call {
-        let mut call = call.clone();
-        if let Operation::QueueEdit { message, .. }
-        | Operation::QueueRemove { message, .. }
-        | Operation::QueueSteer { message, .. } = &mut call.operation
-            && let Some(op) = message.strip_prefix('$')
-        {
+    fn planned(&self, world: &World, played: &Played, place: Place) -> Planned {
+        Planned::new(played.clone(), place, |op| {
             let accepted = world.names().lookup(op).and_then(|op| self.messages.borrow().get(&op).copied());
-            if let Some(accepted) = accepted {
-                *message = world.names().text(accepted).to_string();
-            }
-        }
-        call
+            accepted.map(|accepted| world.names().text(accepted).to_string())
+        })
     }
 
     /// Raises the signals that are due at this tick.
@@ -361,9 +361,12 @@ impl Watch {
     }
 
     fn fire(&self, world: &World, event: &Event<Sym>) -> Result<(), Thrown> {
+        let played = self.played.borrow().clone();
+        let Some(played) = played else { return Ok(()) };
+        let triggers = &played.phase().triggers;
         let mut acts = Vec::new();
         for armed in self.armed.borrow_mut().iter_mut() {
-            if armed.left == 0 || armed.on != event.fact.kind_name() {
+            if armed.left == 0 || triggers[armed.trigger].on != event.fact.kind_name() {
                 continue;
             }
             if armed.session.is_some() && armed.session.as_ref() != event.fact.session() {
@@ -371,18 +374,18 @@ impl Watch {
             }
             armed.left -= 1;
             if armed.left == 0 {
-                acts.extend(armed.act.take());
+                acts.push(armed.trigger);
             }
         }
         let mut result = Ok(());
-        for act in acts {
+        for number in acts {
             self.counts.borrow_mut().fault(FaultClass::Observer);
             let driver = self.driver.borrow().clone();
-            match (act, driver) {
+            match (&triggers[number].act, driver) {
                 (TriggerAct::Throw, _) => result = Err(Thrown),
-                (TriggerAct::Abort { op }, Some(driver)) => driver.abort(&op),
-                (TriggerAct::Call { call }, Some(driver)) => {
-                    driver.start(self.resolve(world, &call));
+                (TriggerAct::Abort { op }, Some(driver)) => driver.abort(op),
+                (TriggerAct::Call { .. }, Some(driver)) => {
+                    driver.start(self.planned(world, &played, Place::Trigger(number)));
                 }
                 (_, None) => {}
             }
@@ -450,26 +453,25 @@ impl Runner {
         }
         let world = self.world.clone();
         let mut branches = Vec::new();
-        let expansion;
         let expansion = match origin {
             Origin::Seed(lineage) => {
                 branches.extend(lineage.branches());
                 world.begin(lineage.seed, Source::Seed, keep);
-                expansion = Expansion::draw(world.chooser(), config);
+                let expansion = Expansion::draw(world.chooser(), config);
                 world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
-                &expansion
+                Rc::new(expansion)
             }
             Origin::Bytes(bytes) => {
                 world.begin(0, Source::Bytes(bytes), keep);
-                expansion = Expansion::draw(world.chooser(), config);
+                let expansion = Expansion::draw(world.chooser(), config);
                 world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
-                &expansion
+                Rc::new(expansion)
             }
             Origin::Kept { expansion, source, scheduler } => {
                 world.begin(0, source, keep);
                 world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
                 world.follow(scheduler);
-                expansion
+                Rc::new(expansion.clone())
             }
         };
         self.watch.clear();
@@ -478,7 +480,7 @@ impl Runner {
             world: &self.world,
             watch: &self.watch,
             config,
-            expansion,
+            expansion: expansion.clone(),
             driver: None,
             restarts: 0,
             branches,
@@ -588,7 +590,7 @@ struct Trial<'a> {
     world: &'a Rc<World>,
     watch: &'a Rc<Watch>,
     config: &'a Config,
-    expansion: &'a Expansion,
+    expansion: Rc<Expansion>,
     driver: Option<Rc<Driver>>,
     restarts: u32,
     /// Branches to come, in order.
@@ -599,14 +601,15 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     fn run(&mut self) -> Result<(), Stop> {
-        let workload = &self.expansion.workload;
+        let expansion = self.expansion.clone();
+        let workload = &expansion.workload;
         let _ = self.world.emit(None, None, Fact::ProcessStarted);
         for (number, phase) in workload.phases.iter().enumerate() {
             if number > 0 {
                 self.world.restart();
                 self.restarts += 1;
             }
-            self.mount(phase, number == 0);
+            self.mount(number);
             let crash = match phase.end {
                 End::Crash { after, appends } => Some((after, appends)),
                 End::Stop | End::Last => None,
@@ -635,29 +638,30 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn mount(&mut self, phase: &Phase, first: bool) {
+    fn mount(&mut self, number: usize) {
         // What a trial is about begins when its sessions are there.
-        if first {
+        if number == 0 {
             self.world.hold_faults();
         }
         let env: Rc<dyn Env> = self.world.clone();
-        self.world.set_model(self.expansion.workload.script.clone());
+        self.world.set_model(self.expansion.clone());
+        let played = Played { expansion: self.expansion.clone(), number };
         let driver = Driver::new(Host::new(env, self.config.revision.rules()));
-        self.watch.arm(self.world, &phase.triggers, &phase.aborts);
+        self.watch.arm(self.world, &played);
         *self.watch.driver.borrow_mut() = Some(driver.clone());
         self.driver = Some(driver.clone());
         let (world, watch) = (self.world.clone(), self.watch.clone());
-        let (setup, clients) = (phase.setup.clone(), phase.clients.clone());
         self.world.spawn_in(
             self.world.process(),
             "setup",
             Box::pin(async move {
-                act(&world, &watch, &driver, setup).await;
+                act(&world, &watch, &driver, &played, Who::Setup).await;
                 world.resume_faults();
                 watch.clients_started.set(Some(world.ticks()));
-                for steps in clients {
-                    let (inner, watch, driver) = (world.clone(), watch.clone(), driver.clone());
-                    world.spawn_in(world.process(), "client", Box::pin(async move { act(&inner, &watch, &driver, steps).await }));
+                for client in 0..played.phase().clients.len() {
+                    let (inner, watch, driver, played) = (world.clone(), watch.clone(), driver.clone(), played.clone());
+                    let work = async move { act(&inner, &watch, &driver, &played, Who::Client(client)).await };
+                    world.spawn_in(world.process(), "client", Box::pin(work));
                 }
             }),
         );
@@ -789,19 +793,14 @@ impl Trial<'_> {
         let prefix = format!("{prefix}{}", self.restarts);
         self.ask(&format!("{prefix}.0"), Operation::DrainAll);
         self.settle("a drain of everything")?;
-        let handles: Vec<String> = {
-            let expansion = self.expansion;
-            let calls = expansion
-                .workload
-                .calls()
-                .filter(|call| matches!(call.operation, Operation::CreateSession { .. } | Operation::ResumeSession { .. }));
-            calls.filter_map(|call| call.bind.clone()).collect()
-        };
+        let expansion = self.expansion.clone();
+        let opens = |call: &&Call| matches!(call.operation, Operation::CreateSession { .. } | Operation::ResumeSession { .. });
+        let handles = expansion.workload.calls().filter(opens).filter_map(|call| call.bind.as_deref());
         let Some(driver) = self.driver.clone() else { return Ok(()) };
-        for (number, handle) in handles.iter().enumerate() {
+        for (number, handle) in handles.enumerate() {
             let live = driver.agent(handle).is_some_and(|agent| driver.host().registry().is_current(&agent));
             if live {
-                self.ask(&format!("{prefix}.{}", number + 1), Operation::DisposeSession { agent: handle.clone() });
+                self.ask(&format!("{prefix}.{}", number + 1), Operation::DisposeSession { agent: handle.to_owned() });
                 self.settle("a disposal at the end")?;
             }
         }
@@ -809,17 +808,17 @@ impl Trial<'_> {
     }
 }
 
-async fn act(world: &Rc<World>, watch: &Rc<Watch>, driver: &Rc<Driver>, steps: Vec<Step>) {
-    for step in steps {
+async fn act(world: &Rc<World>, watch: &Rc<Watch>, driver: &Rc<Driver>, played: &Played, who: Who) {
+    for (index, step) in played.steps(who).iter().enumerate() {
         for _ in 0..step.yields {
             Yield::once().await;
         }
         if step.sleep_ms > 0 {
             world.sleep_ms(u64::from(step.sleep_ms)).await;
         }
-        let pending = driver.start(watch.resolve(world, &step.call));
+        let pending = driver.start(watch.planned(world, played, Place::Step(who, index)));
         if step.wait {
-            pending.await;
+            pending.ended().await;
         }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! A world is made once per thread and cleared between trials.
 
+use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -40,6 +41,9 @@ const MODEL: Site = Site::new(Class::World, "model/latency");
 const PREPARE: Site = Site::new(Class::Fault, "trip/prepare");
 const CREATE: Site = Site::new(Class::Fault, "trip/create");
 const INSERT: Site = Site::new(Class::Fault, "trip/insert");
+
+/// Most fresh ids of a kind that are kept from one trial to the next.
+const FRESH_KEPT: usize = 256;
 
 /// Where the wall clock of a trial begins, in milliseconds since the epoch.
 pub const WALL_START: u64 = 1_767_225_600_000;
@@ -263,6 +267,8 @@ pub struct World {
     events_hash: Cell<u64>,
     shape_hash: Cell<u64>,
     ids: Cell<[u32; 3]>,
+    /// The first fresh ids of each kind.
+    fresh: RefCell<[Vec<Rc<str>>; 3]>,
     history: RefCell<Vec<Event<Sym>>>,
     entities: RefCell<Vec<u64>>,
     observer: RefCell<Option<Rc<dyn Observer>>>,
@@ -308,6 +314,7 @@ impl World {
             events_hash: Cell::new(0),
             shape_hash: Cell::new(0),
             ids: Cell::default(),
+            fresh: RefCell::default(),
             history: RefCell::default(),
             entities: RefCell::default(),
             observer: RefCell::default(),
@@ -412,7 +419,7 @@ impl World {
     }
 
     /// Gives the process a model that plays `script` from its beginning, and whose answers take time by choice.
-    pub fn set_model(&self, script: ModelScript) {
+    pub fn set_model(&self, script: Rc<dyn Borrow<ModelScript>>) {
         let me = self.me.clone();
         let delay = move |request: &ModelRequest| me.upgrade().and_then(|world| world.model_delay(request.session));
         let env: Weak<dyn Env> = self.me.clone();
@@ -448,6 +455,11 @@ impl World {
     /// Lines that were made, parsed and remembered in this trial.
     pub fn line_work(&self) -> LineWork {
         self.lines.work()
+    }
+
+    /// Whether this trial keeps what a recording needs.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keep.borrow().is_some()
     }
 
     /// The choices.
@@ -868,7 +880,19 @@ impl Env for World {
         let kind = kind as usize;
         ids[kind] += 1;
         self.ids.set(ids);
-        Rc::from(uuid(kind as u32 + 1, ids[kind]))
+        let number = ids[kind];
+        let made = &mut self.fresh.borrow_mut()[kind];
+        // Every trial has the same ones: those that most trials need are made once.
+        match made.get(number as usize - 1) {
+            Some(id) => id.clone(),
+            None => {
+                let id: Rc<str> = Rc::from(uuid(kind as u32 + 1, number));
+                if made.len() + 1 == number as usize && made.len() < FRESH_KEPT {
+                    made.push(id.clone());
+                }
+                id
+            }
+        }
     }
 
     fn spawn(&self, label: TaskLabel, task: LocalFuture<()>) {
@@ -1002,14 +1026,21 @@ impl Env for World {
 pub fn uuid(family: u32, number: u32) -> String {
     let scattered = mix64(u64::from(family) << 32 | u64::from(number));
     let tail = mix64(scattered) & 0xffff_ffff_ffff;
-    format!(
-        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
-        (scattered >> 32) as u32,
-        (scattered >> 16) as u16,
-        scattered & 0xfff,
-        (scattered >> 12) & 0xf | u64::from(family) << 4 & 0xff0,
-        tail
-    )
+    let mut text = String::with_capacity(36);
+    let mut hex = |digits: u32, value: u64| {
+        for digit in (0..digits).rev() {
+            text.push(char::from(b"0123456789abcdef"[(value >> (4 * digit)) as usize & 0xf]));
+        }
+        if text.len() < 36 {
+            text.push('-');
+        }
+    };
+    hex(8, scattered >> 32);
+    hex(4, scattered >> 16);
+    hex(4, 0x4000 | scattered & 0xfff);
+    hex(4, 0x8000 | (scattered >> 12) & 0xf | u64::from(family) << 4 & 0xff0);
+    hex(12, tail);
+    text
 }
 
 impl World {
