@@ -63,10 +63,16 @@ impl ReadySet {
         let at = self.first + index;
         let taken = self.tasks[at];
         if index < self.tasks.len() - at {
-            self.tasks.copy_within(self.first..at, self.first + 1);
+            // Mostly there are two or three: a loop is done before a call of `memmove` has begun.
+            for behind in (self.first..at).rev() {
+                self.tasks[behind + 1] = self.tasks[behind];
+            }
             self.first += 1;
         } else {
-            self.tasks.remove(at);
+            for behind in at + 1..self.tasks.len() {
+                self.tasks[behind - 1] = self.tasks[behind];
+            }
+            self.tasks.pop();
         }
         if self.first == self.tasks.len() {
             self.clear();
@@ -140,8 +146,6 @@ struct State {
     slots: Vec<Slot>,
     free: Vec<u32>,
     nodes: Vec<Node>,
-    /// Keys on their way to the ready set.
-    woken: Vec<Key>,
     live: usize,
 }
 
@@ -255,11 +259,9 @@ impl Executor {
     pub fn collect(&self) -> usize {
         let mut ready = self.ready.borrow_mut();
         let mut state = self.state.borrow_mut();
-        let state = &mut *state;
-        self.wakes.take(&mut state.woken);
-        for at in 0..state.woken.len() {
-            let key = state.woken[at];
-            if let Some(slot) = state.slots.get_mut(key.slot())
+        let slots = &mut state.slots;
+        self.wakes.drain(|key| {
+            if let Some(slot) = slots.get_mut(key.slot())
                 && slot.key == key
                 && !slot.ready
                 && slot.task.is_some()
@@ -267,8 +269,7 @@ impl Executor {
                 slot.ready = true;
                 ready.push(slot.as_ready);
             }
-        }
-        state.woken.clear();
+        });
         ready.tasks().len()
     }
 
@@ -371,8 +372,7 @@ impl Executor {
         state.free.clear();
         state.slots.clear();
         self.ready.borrow_mut().clear();
-        self.wakes.take(&mut state.woken);
-        state.woken.clear();
+        self.wakes.drain(|_| {});
         state.nodes.truncate(1);
         state.nodes[ROOT as usize] = ROOT_NODE;
         self.running.set(ROOT);

@@ -50,11 +50,12 @@ fn main() -> ExitCode {
         Box::new(Ours::new(Mode::Recording)),
         Box::new(Ours::new(Mode::Audit)),
         Box::<engine::bare::Limit>::default(),
+        Box::new(engine::bare::Limit::with_tokio_channels()),
         Box::new(engine::tokio_paused::TokioPaused),
         Box::new(engine::turmoiled::Turmoiled),
         Box::new(engine::shuttled::Shuttled),
     ];
-    let roles = Roles { ours: 0, recording: 1, audit: 2, tokio: 4, shuttle: 6 };
+    let roles = Roles { ours: 0, recording: 1, audit: 2, tokio: 5, shuttle: 7 };
     let names: Vec<&str> = engines.iter().map(|engine| engine.name()).collect();
     if let Some(name) = args.spin {
         let Some(engine) = engines.iter_mut().find(|engine| engine.name() == name) else {

@@ -17,7 +17,7 @@
 //! let (first, second) = (wakes.key(0), wakes.key(1));
 //! second.waker().wake();
 //! let mut woken = Vec::new();
-//! wakes.take(&mut woken);
+//! wakes.drain(|key| woken.push(key));
 //! assert_eq!(woken, [second]);
 //! assert_ne!(first, second);
 //! ```
@@ -59,6 +59,7 @@ impl Key {
 
     /// The slot that [`Wakes::key`] was given.
     #[must_use]
+    #[inline]
     pub fn slot(self) -> usize {
         (self.0 & ((1 << SLOT_BITS) - 1)) as usize
     }
@@ -69,6 +70,7 @@ impl Key {
 
     /// A waker. All wakers of one key are equal ([`Waker::will_wake`]).
     #[must_use]
+    #[inline]
     pub fn waker(self) -> Waker {
         // SAFETY: the contract of `RawWakerVTable` asks four things. Thread safety: no function of `TABLE` reads through the data, and `wake` touches thread-locals only. Ownership:
         // the data owns nothing, so `clone` may copy it, and `wake` and `drop` have nothing to release. `wake` wakes the task of the key, or nobody if that is gone. The table is
@@ -146,15 +148,16 @@ impl Wakes {
         Key::new(stamp & ((1 << STAMP_BITS) - 1), self.route, slot as u32)
     }
 
-    /// Moves what was woken since the last call behind what is in `into`, oldest first. A key may be there more than once, and may be one whose task has ended.
-    pub fn take(&self, into: &mut Vec<Key>) {
+    /// Hands over what was woken since the last call, oldest first. A key may come more than once, and may be one whose task has ended. `each` must not wake anybody.
+    ///
+    /// # Panics
+    /// If `each` wakes a task of this thread.
+    #[inline]
+    pub fn drain(&self, mut each: impl FnMut(Key)) {
         LISTS.with_borrow_mut(|lists| {
             if let Some(Some(list)) = lists.get_mut(self.route as usize) {
-                if into.is_empty() {
-                    std::mem::swap(into, list);
-                } else {
-                    into.append(list);
-                }
+                list.iter().for_each(|key| each(*key));
+                list.clear();
             }
         });
     }
@@ -173,7 +176,7 @@ mod tests {
 
     fn woken(wakes: &Wakes) -> Vec<Key> {
         let mut keys = Vec::new();
-        wakes.take(&mut keys);
+        wakes.drain(|key| keys.push(key));
         keys
     }
 

@@ -13,9 +13,6 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use super::Engine;
 use crate::workload::Workload;
 
-#[path = "../actors.rs"]
-mod actors;
-
 thread_local! {
     static READY: RefCell<Ready> = const { RefCell::new(Ready { list: Vec::new(), is: Vec::new() }) };
 }
@@ -44,6 +41,10 @@ fn waker(task: usize) -> Waker {
     // SAFETY: the data is a number, never followed; no function of the table touches memory of another thread, and each keeps to the contract of a waker.
     unsafe { Waker::new(std::ptr::without_provenance(task), &TABLE) }
 }
+
+mod channels;
+mod lean;
+mod shared;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -105,6 +106,7 @@ impl Bare {
     }
 }
 
+/// What actors need of an executor beside channels.
 mod rt {
     use super::*;
 
@@ -142,110 +144,6 @@ mod rt {
         })
         .await;
     }
-
-    struct Shared<T> {
-        queue: std::collections::VecDeque<T>,
-        bound: usize,
-        senders: usize,
-        /// Who waits for something to receive.
-        receiver: Option<Waker>,
-        /// Who waits for room: one sender at most, in this benchmark.
-        sender: Option<Waker>,
-    }
-
-    pub struct Sender<T>(Rc<RefCell<Shared<T>>>);
-    pub struct Receiver<T>(Rc<RefCell<Shared<T>>>);
-    pub struct UnboundedSender<T>(Sender<T>);
-
-    fn shared<T>(bound: usize) -> Rc<RefCell<Shared<T>>> {
-        Rc::new(RefCell::new(Shared {
-            queue: std::collections::VecDeque::with_capacity(4),
-            bound,
-            senders: 1,
-            receiver: None,
-            sender: None,
-        }))
-    }
-
-    pub fn channel<T>(bound: usize) -> (Sender<T>, Receiver<T>) {
-        let shared = shared(bound);
-        (Sender(shared.clone()), Receiver(shared))
-    }
-
-    pub fn unbounded<T>() -> (UnboundedSender<T>, Receiver<T>) {
-        let (send, receive) = channel(usize::MAX);
-        (UnboundedSender(send), receive)
-    }
-
-    impl<T> Sender<T> {
-        fn put(&self, value: T) {
-            let mut shared = self.0.borrow_mut();
-            shared.queue.push_back(value);
-            if let Some(waker) = shared.receiver.take() {
-                waker.wake();
-            }
-        }
-
-        pub async fn send(&self, value: T) -> Result<(), std::convert::Infallible> {
-            std::future::poll_fn(|cx| {
-                let mut shared = self.0.borrow_mut();
-                if shared.queue.len() < shared.bound {
-                    return Poll::Ready(());
-                }
-                shared.sender = Some(cx.waker().clone());
-                Poll::Pending
-            })
-            .await;
-            self.put(value);
-            Ok(())
-        }
-    }
-
-    impl<T> UnboundedSender<T> {
-        pub fn send(&self, value: T) -> Result<(), std::convert::Infallible> {
-            self.0.put(value);
-            Ok(())
-        }
-    }
-
-    impl<T> Clone for UnboundedSender<T> {
-        fn clone(&self) -> Self {
-            self.0.0.borrow_mut().senders += 1;
-            Self(Sender(self.0.0.clone()))
-        }
-    }
-
-    impl<T> Drop for Sender<T> {
-        fn drop(&mut self) {
-            let mut shared = self.0.borrow_mut();
-            shared.senders -= 1;
-            if shared.senders == 0
-                && let Some(waker) = shared.receiver.take()
-            {
-                waker.wake();
-            }
-        }
-    }
-
-    impl<T> Receiver<T> {
-        pub async fn recv(&mut self) -> Option<T> {
-            std::future::poll_fn(|cx| {
-                let mut shared = self.0.borrow_mut();
-                if let Some(value) = shared.queue.pop_front() {
-                    if let Some(waker) = shared.sender.take() {
-                        waker.wake();
-                    }
-                    return Poll::Ready(Some(value));
-                }
-                if shared.senders == 0 {
-                    return Poll::Ready(None);
-                }
-                shared.receiver = Some(cx.waker().clone());
-                Poll::Pending
-            })
-            .await
-        }
-    }
 }
 
 /// The engine: one executor, cleared for each simulation.
@@ -253,25 +151,38 @@ mod rt {
 pub struct Limit {
     exec: Rc<Bare>,
     sum: Rc<Cell<u64>>,
+    tokio: bool,
+}
+
+impl Limit {
+    /// The executor with tokio's channels instead of its own.
+    pub fn with_tokio_channels() -> Self {
+        Self { tokio: true, ..Self::default() }
+    }
+
+    fn task(&self, workload: Workload, seed: u64) -> Task {
+        let (cx, sum) = (self.exec.clone(), self.sum.clone());
+        match (workload.shape(), self.tokio) {
+            (Some(shape), false) => Box::pin(async move { sum.set(lean::actors::talk(cx, shape, seed).await) }),
+            (Some(shape), true) => Box::pin(async move { sum.set(shared::actors::talk(cx, shape, seed).await) }),
+            (None, false) if workload == Workload::T => Box::pin(async move { sum.set(lean::actors::doze(cx, seed).await) }),
+            (None, true) if workload == Workload::T => Box::pin(async move { sum.set(shared::actors::doze(cx, seed).await) }),
+            (None, _) => Box::pin(async move { sum.set(0) }),
+        }
+    }
 }
 
 impl Engine for Limit {
     fn name(&self) -> &'static str {
-        "bare (the limit)"
+        if self.tokio { "bare, tokio's channels" } else { "bare (the limit)" }
     }
 
     fn run(&mut self, workload: Workload, seeds: std::ops::Range<u64>) {
         for seed in seeds {
-            let exec = &self.exec;
-            exec.clear();
+            self.exec.clear();
             self.sum.set(u64::MAX);
-            let (inner, sum) = (exec.clone(), self.sum.clone());
-            match workload.shape() {
-                Some(shape) => exec.spawn(Box::pin(async move { sum.set(actors::talk(inner, shape, seed).await) })),
-                None if workload == Workload::T => exec.spawn(Box::pin(async move { sum.set(actors::doze(inner, seed).await) })),
-                None => exec.spawn(Box::pin(async move { sum.set(0) })),
-            }
-            exec.run(seed);
+            self.exec.spawn(self.task(workload, seed));
+            self.exec.run(seed);
             assert_eq!(self.sum.get(), workload.expected(seed), "{} {seed}", workload.name());
         }
     }
