@@ -8,10 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use hostproof::env::{LocalFuture, TaskLabel};
-use hostproof_waker::{Key, Wakes};
+use hostproof_waker::{Key, Sink, Wakes};
 
 use crate::choice::{fold, text_hash};
 
@@ -35,60 +36,67 @@ pub struct Ready {
 }
 
 /// The tasks that can be polled, in the order in which they became ready. The first one is the default order's next task.
-///
-/// Its oldest end moves forward instead of everything behind it moving back, so that the default order costs nothing and any other order moves the fewer ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReadySet {
+    /// The ready tasks, and behind them at least [`CHUNK`] places that mean nothing.
     tasks: Vec<Ready>,
-    /// What is before this has been taken.
-    first: usize,
+    count: usize,
+}
+
+/// How many tasks move forward at once when one is taken out before them. A loop over exactly those behind it would end where no processor can guess; this way it mostly ends
+/// after one turn.
+const CHUNK: usize = 4;
+
+const NOBODY: Ready = Ready { slot: u32::MAX, node: ROOT, hash: 0, polls: 0, label: ROOT_NODE.label };
+
+impl Default for ReadySet {
+    fn default() -> Self {
+        Self { tasks: vec![NOBODY; 2 * CHUNK], count: 0 }
+    }
 }
 
 impl ReadySet {
     /// The ready tasks, oldest first.
     #[must_use]
     pub fn tasks(&self) -> &[Ready] {
-        &self.tasks[self.first..]
+        &self.tasks[..self.count]
     }
 
     fn push(&mut self, task: Ready) {
-        if self.first > 0 && self.tasks.len() == self.tasks.capacity() {
-            self.tasks.drain(..self.first);
-            self.first = 0;
+        self.tasks[self.count] = task;
+        self.count += 1;
+        if self.tasks.len() < self.count + CHUNK {
+            self.tasks.resize(2 * self.tasks.len(), NOBODY);
         }
-        self.tasks.push(task);
     }
 
     fn remove(&mut self, index: usize) -> Ready {
-        let at = self.first + index;
-        let taken = self.tasks[at];
-        if index < self.tasks.len() - at {
-            // Mostly there are two or three: a loop is done before a call of `memmove` has begun.
-            for behind in (self.first..at).rev() {
-                self.tasks[behind + 1] = self.tasks[behind];
-            }
-            self.first += 1;
-        } else {
-            for behind in at + 1..self.tasks.len() {
-                self.tasks[behind - 1] = self.tasks[behind];
-            }
-            self.tasks.pop();
+        let taken = self.tasks()[index];
+        let mut to = index;
+        while to + 1 < self.count {
+            let moved: [Ready; CHUNK] =
+                self.tasks[to + 1..=to + CHUNK].try_into().expect("there are places behind the last task");
+            self.tasks[to..to + CHUNK].copy_from_slice(&moved);
+            to += CHUNK;
         }
-        if self.first == self.tasks.len() {
-            self.clear();
-        }
+        self.count -= 1;
         taken
     }
 
-    fn retain(&mut self, keep: impl FnMut(&Ready) -> bool) {
-        self.tasks.drain(..self.first);
-        self.first = 0;
-        self.tasks.retain(keep);
+    fn retain(&mut self, mut keep: impl FnMut(&Ready) -> bool) {
+        let mut kept = 0;
+        for index in 0..self.count {
+            let task = self.tasks[index];
+            if keep(&task) {
+                self.tasks[kept] = task;
+                kept += 1;
+            }
+        }
+        self.count = kept;
     }
 
     fn clear(&mut self) {
-        self.tasks.clear();
-        self.first = 0;
+        self.count = 0;
     }
 }
 
@@ -115,14 +123,75 @@ pub enum Polled {
     Panicked(String),
 }
 
-struct Slot {
-    /// What wakes the task. No two tasks have the same, so that a waker that outlived its task wakes nobody.
-    key: Key,
-    group: Group,
+/// What a wake finds of a task.
+struct Wakeable {
+    /// No two tasks have the same, so that a waker that outlived its task wakes nobody.
+    key: Option<Key>,
+    /// Whether it is in the ready set.
     ready: bool,
-    task: Option<LocalFuture<()>>,
-    /// How the task looks in the ready set.
     as_ready: Ready,
+}
+
+/// The ready set and who may enter it. Wakers reach it while a task is polled, so nobody may hold a part of it over a poll.
+#[derive(Default)]
+struct Queue {
+    tasks: RefCell<Vec<Wakeable>>,
+    ready: RefCell<ReadySet>,
+}
+
+impl Sink for Queue {
+    fn woken(&self, key: Key) {
+        if let Some(task) = self.tasks.borrow_mut().get_mut(key.slot())
+            && !task.ready
+            && task.key == Some(key)
+        {
+            task.ready = true;
+            self.ready.borrow_mut().push(task.as_ready);
+        }
+    }
+}
+
+impl Queue {
+    /// Puts a fresh task into a slot. It is ready.
+    fn enter(&self, key: Key, as_ready: Ready) {
+        let mut tasks = self.tasks.borrow_mut();
+        let task = Wakeable { key: Some(key), ready: true, as_ready };
+        match tasks.get_mut(key.slot()) {
+            Some(free) => *free = task,
+            None => tasks.push(task),
+        }
+        self.ready.borrow_mut().push(as_ready);
+    }
+
+    /// Takes a task out of the ready set in order to poll it.
+    fn take(&self, index: usize) -> (Ready, Key) {
+        let taken = self.ready.borrow_mut().remove(index);
+        let task = &mut self.tasks.borrow_mut()[taken.slot as usize];
+        task.ready = false;
+        task.as_ready.polls += 1;
+        (taken, task.key.expect("a ready task has not ended"))
+    }
+
+    /// A task has ended: nothing wakes it any more.
+    fn leave(&self, slot: u32) {
+        let task = &mut self.tasks.borrow_mut()[slot as usize];
+        task.key = None;
+        // It may have woken itself and then ended.
+        if std::mem::take(&mut task.ready) {
+            self.ready.borrow_mut().retain(|ready| ready.slot != slot);
+        }
+    }
+
+    fn clear(&self) {
+        self.tasks.borrow_mut().clear();
+        self.ready.borrow_mut().clear();
+    }
+}
+
+struct Slot {
+    node: u32,
+    group: Group,
+    task: Option<LocalFuture<()>>,
 }
 
 #[derive(Clone, Copy)]
@@ -140,7 +209,7 @@ pub const ROOT: u32 = 0;
 const ROOT_NODE: Node =
     Node { parent: ROOT, number: 0, children: 0, hash: 0x517c_c1b7_2722_0a95, label: TaskLabel { role: "trial", session: None } };
 
-/// Tasks, paths and the ready set.
+/// Tasks and paths.
 #[derive(Default)]
 struct State {
     slots: Vec<Slot>,
@@ -159,21 +228,12 @@ impl State {
         self.nodes.push(Node { parent, number, children: 0, hash, label });
         (index, hash)
     }
-
-    /// Takes the task out of a slot, which becomes free.
-    fn release(&mut self, index: usize) -> Option<LocalFuture<()>> {
-        let slot = &mut self.slots[index];
-        slot.ready = false;
-        self.free.push(index as u32);
-        self.live -= 1;
-        slot.task.take()
-    }
 }
 
 /// The executor of one world. Cleared between trials.
 pub struct Executor {
     state: RefCell<State>,
-    ready: RefCell<ReadySet>,
+    queue: Rc<Queue>,
     wakes: Wakes,
     running: Cell<u32>,
 }
@@ -181,7 +241,8 @@ pub struct Executor {
 impl Default for Executor {
     fn default() -> Self {
         let state = State { nodes: vec![ROOT_NODE], ..State::default() };
-        Self { state: RefCell::new(state), ready: RefCell::default(), wakes: Wakes::new(), running: Cell::new(ROOT) }
+        let queue: Rc<Queue> = Rc::default();
+        Self { state: RefCell::new(state), wakes: Wakes::new(queue.clone()), queue, running: Cell::new(ROOT) }
     }
 }
 
@@ -199,19 +260,19 @@ impl Executor {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
         let (node, hash) = state.add_node(self.running.get(), label);
+        let slot = Slot { node, group, task: Some(task) };
         let index = match state.free.pop() {
-            Some(index) => index as usize,
-            None => state.slots.len(),
+            Some(index) => {
+                state.slots[index as usize] = slot;
+                index
+            }
+            None => {
+                state.slots.push(slot);
+                u32::try_from(state.slots.len() - 1).expect("fewer than 2^32 tasks")
+            }
         };
-        let as_ready = Ready { slot: index as u32, node, hash, polls: 0, label };
-        let slot = Slot { key: self.wakes.key(index), group, ready: true, task: Some(task), as_ready };
-        if index == state.slots.len() {
-            state.slots.push(slot);
-        } else {
-            state.slots[index] = slot;
-        }
         state.live += 1;
-        self.ready.borrow_mut().push(as_ready);
+        self.queue.enter(self.wakes.key(index as usize), Ready { slot: index, node, hash, polls: 0, label });
     }
 
     /// Tasks that have not ended.
@@ -221,8 +282,7 @@ impl Executor {
 
     /// The paths of the tasks that have not ended, in slot order.
     pub fn live_roles(&self) -> Vec<String> {
-        let nodes: Vec<u32> =
-            self.state.borrow().slots.iter().filter(|slot| slot.task.is_some()).map(|slot| slot.as_ready.node).collect();
+        let nodes: Vec<u32> = self.state.borrow().slots.iter().filter(|slot| slot.task.is_some()).map(|slot| slot.node).collect();
         nodes.into_iter().map(|node| self.path(node)).collect()
     }
 
@@ -255,32 +315,19 @@ impl Executor {
         self.state.borrow().nodes[node as usize].label
     }
 
-    /// Moves woken tasks to the ready set and says how many are there.
-    pub fn collect(&self) -> usize {
-        let mut ready = self.ready.borrow_mut();
-        let mut state = self.state.borrow_mut();
-        let slots = &mut state.slots;
-        self.wakes.drain(|key| {
-            if let Some(slot) = slots.get_mut(key.slot())
-                && slot.key == key
-                && !slot.ready
-                && slot.task.is_some()
-            {
-                slot.ready = true;
-                ready.push(slot.as_ready);
-            }
-        });
-        ready.tasks().len()
+    /// How many tasks are ready.
+    pub fn ready_count(&self) -> usize {
+        self.queue.ready.borrow().tasks().len()
     }
 
     /// The ready set. Must not be held over a poll.
     pub fn ready(&self) -> std::cell::Ref<'_, ReadySet> {
-        self.ready.borrow()
+        self.queue.ready.borrow()
     }
 
     /// Puts a ready task behind the others without polling it: an extra yield.
     pub fn postpone(&self, task: TaskRef) {
-        let mut ready = self.ready.borrow_mut();
+        let mut ready = self.queue.ready.borrow_mut();
         let taken = ready.remove(task.0);
         ready.push(taken);
     }
@@ -290,14 +337,9 @@ impl Executor {
     /// # Panics
     /// If `task` is not in the ready set.
     pub fn poll(&self, task: TaskRef) -> Polled {
-        let taken = self.ready.borrow_mut().remove(task.0);
+        let (taken, key) = self.queue.take(task.0);
         let index = taken.slot as usize;
-        let (mut future, key) = {
-            let slot = &mut self.state.borrow_mut().slots[index];
-            slot.ready = false;
-            slot.as_ready.polls += 1;
-            (slot.task.take().expect("a ready slot has a task"), slot.key)
-        };
+        let mut future = self.state.borrow_mut().slots[index].task.take().expect("a ready slot has a task");
         let waker = key.waker();
         self.running.set(taken.node);
         let outcome = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
@@ -309,17 +351,25 @@ impl Executor {
             Ok(Poll::Ready(())) => {
                 // Dropped while the task still counts as running: what its drop spawns is its child.
                 drop(future);
-                self.state.borrow_mut().release(index);
+                self.release(taken.slot);
                 Polled::Ended
             }
             Err(payload) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-                self.state.borrow_mut().release(index);
+                self.release(taken.slot);
                 Polled::Panicked(panic_text(payload.as_ref()))
             }
         };
         self.running.set(ROOT);
         polled
+    }
+
+    /// A task has ended; its slot becomes free.
+    fn release(&self, index: u32) {
+        self.queue.leave(index);
+        let mut state = self.state.borrow_mut();
+        state.free.push(index);
+        state.live -= 1;
     }
 
     /// Drops every task of a group at once. Must not be called from inside a poll of one of them.
@@ -339,18 +389,20 @@ impl Executor {
 
     /// Takes the tasks out of some slots; they are no longer ready.
     fn take_tasks(&self, which: impl Fn(&Slot) -> bool) -> Vec<LocalFuture<()>> {
-        let mut state = self.state.borrow_mut();
         let mut taken = Vec::new();
-        if state.live == 0 {
+        if self.live() == 0 {
             return taken;
         }
-        for index in 0..state.slots.len() {
-            if state.slots[index].task.is_some() && which(&state.slots[index]) {
-                taken.extend(state.release(index));
+        let slots = self.state.borrow().slots.len() as u32;
+        for index in 0..slots {
+            let task = {
+                let slot = &mut self.state.borrow_mut().slots[index as usize];
+                if which(slot) { slot.task.take() } else { None }
+            };
+            if let Some(task) = task {
+                taken.push(task);
+                self.release(index);
             }
-        }
-        if !taken.is_empty() {
-            self.ready.borrow_mut().retain(|task| state.slots[task.slot as usize].ready);
         }
         taken
     }
@@ -371,8 +423,7 @@ impl Executor {
         // Slots are given in the same order in every trial.
         state.free.clear();
         state.slots.clear();
-        self.ready.borrow_mut().clear();
-        self.wakes.drain(|_| {});
+        self.queue.clear();
         state.nodes.truncate(1);
         state.nodes[ROOT as usize] = ROOT_NODE;
         self.running.set(ROOT);
@@ -440,7 +491,7 @@ mod tests {
 
     fn run(exec: &Executor) -> usize {
         let mut polls = 0;
-        while exec.collect() > 0 {
+        while exec.ready_count() > 0 {
             exec.poll(TaskRef(0));
             polls += 1;
         }
@@ -498,7 +549,7 @@ mod tests {
         exec.spawn(Group(0), label("second"), Box::pin(std::future::pending()));
         run(&exec);
         kept.borrow().as_ref().unwrap().wake_by_ref();
-        assert_eq!(exec.collect(), 0, "the second task has the slot, not the first one's wakes");
+        assert_eq!(exec.ready_count(), 0, "the second task has the slot, not the first one's wakes");
     }
 
     #[test]
@@ -541,7 +592,6 @@ mod tests {
                 inner.spawn(Group(0), label("inner"), Box::pin(async {}));
             }),
         );
-        exec.collect();
         exec.poll(TaskRef(0));
         let paths: Vec<String> = exec.ready().tasks().iter().map(|task| exec.path(task.node)).collect();
         assert_eq!(paths, ["0:outer/0:inner", "0:outer/1:inner"]);
@@ -563,7 +613,7 @@ mod tests {
             );
         }
         let mut seen = Vec::new();
-        while exec.collect() > 0 {
+        while exec.ready_count() > 0 {
             seen.push(exec.ready().tasks()[0].polls);
             exec.poll(TaskRef(0));
         }
@@ -576,7 +626,6 @@ mod tests {
     fn a_panic_is_an_outcome_of_the_poll() {
         let exec = Executor::default();
         exec.spawn(Group(0), label("task"), Box::pin(async { panic!("inside {}", 7) }));
-        exec.collect();
         assert!(matches!(exec.poll(TaskRef(0)), Polled::Panicked(text) if text == "inside 7"));
         assert_eq!(exec.live(), 0);
     }

@@ -711,7 +711,6 @@ impl Trial<'_> {
             Ran::Panicked(text) => Err(Stop::Panicked(text)),
             Ran::Spent => {
                 let ready: Vec<String> = {
-                    self.world.exec().collect();
                     let set = self.world.exec().ready();
                     set.tasks().iter().take(4).map(|task| self.world.exec().path(task.node)).collect()
                 };

@@ -693,7 +693,7 @@ impl World {
 
     /// One scheduling decision.
     pub fn tick(&self) -> Tick {
-        let ready = self.exec.collect();
+        let ready = self.exec.ready_count();
         let plan = self.plan.get();
         let nearest = if ready == 0 || plan.early > 0 { self.timers.borrow_mut().nearest() } else { None };
         if ready == 0 && nearest.is_none() {

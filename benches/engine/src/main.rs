@@ -24,7 +24,7 @@ struct Args {
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Workloads, by letter.
-    #[arg(long, default_value = "ESMT")]
+    #[arg(long, default_value = "ESMYT")]
     only: String,
     /// Writes the figures to this file as JSON.
     #[arg(long, value_name = "FILE")]
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let workloads: Vec<Workload> = Workload::ALL.into_iter().filter(|workload| args.only.contains(workload.name())).collect();
     if workloads.is_empty() {
-        eprintln!("no workload is called `{}`; known are E, S, M and T", args.only);
+        eprintln!("no workload is called `{}`; known are E, S, M, Y and T", args.only);
         return ExitCode::from(2);
     }
     let pinned = measure::pin();

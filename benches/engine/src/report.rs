@@ -122,6 +122,7 @@ pub fn demands(rounds: &Rounds, roles: &Roles) -> Vec<Demand> {
             demands.push(Demand::at_least("M: times as fast as shuttle-tokio", of(roles.shuttle, roles.ours), 8.0));
             kept(&mut demands);
         }
+        Workload::Y => {}
         Workload::T => {
             let simulated: u64 = (0..64).map(|seed| rounds.workload.simulated_ms(seed)).sum();
             let simulated = simulated as f64 / 64.0 * 1e6;

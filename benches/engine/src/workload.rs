@@ -14,6 +14,11 @@ pub const NAPPERS: u64 = 8;
 /// Sleeps of each of them.
 pub const NAPS: u64 = 20;
 
+/// Tasks of [`Workload::Y`].
+pub const YIELDERS: u64 = 9;
+/// How often each of them gives way.
+pub const YIELDS: u64 = 80;
+
 /// One of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
@@ -23,13 +28,15 @@ pub enum Workload {
     S,
     /// One parent, eight children, a thousand messages.
     M,
+    /// Nine tasks that give way eighty times each and do nothing else: what a poll itself costs.
+    Y,
     /// Eight tasks that sleep twenty times each, about 1.2 simulated seconds.
     T,
 }
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 4] = [Self::E, Self::S, Self::M, Self::T];
+    pub const ALL: [Self; 5] = [Self::E, Self::S, Self::M, Self::Y, Self::T];
 
     /// Its letter.
     pub fn name(self) -> &'static str {
@@ -37,6 +44,7 @@ impl Workload {
             Self::E => "E",
             Self::S => "S",
             Self::M => "M",
+            Self::Y => "Y",
             Self::T => "T",
         }
     }
@@ -46,7 +54,7 @@ impl Workload {
         match self {
             Self::S => Some(Shape { children: 2, pings: 5 }),
             Self::M => Some(Shape { children: 8, pings: 500 }),
-            Self::E | Self::T => None,
+            Self::E | Self::Y | Self::T => None,
         }
     }
 
@@ -55,6 +63,7 @@ impl Workload {
         match self.shape() {
             Some(shape) => (0..shape.pings).map(|ping| ping * 3 + ping % shape.children).sum(),
             None if self == Self::T => (0..NAPPERS).flat_map(|number| naps(seed, number)).sum(),
+            None if self == Self::Y => YIELDERS * YIELDS,
             None => 0,
         }
     }

@@ -253,7 +253,7 @@ mod tests {
                 }),
             );
         }
-        while exec.collect() > 0 {
+        while exec.ready_count() > 0 {
             let next = {
                 let turn = Turn { tick: 0, ready: &exec.ready(), chooser: &chooser, exec: &exec, names: &names };
                 schedulers.of(strategy).next(&turn)

@@ -1,33 +1,45 @@
 //! Wakers that are a number. Owns their one unsafe line and the way from a wake to the executor that it is for; must never follow a pointer, count a reference, or wake a
 //! task other than the one that a waker was made for.
 //!
-//! An executor of one thread has a [`Wakes`]. For each task that it polls it takes a [`Key`]: a slot, and a stamp that no other key of this process has. The waker's data *is* the
-//! key, so making, cloning, comparing and dropping one costs nothing, and waking pushes the key to the thread's list for that executor.
+//! An executor of one thread gives a [`Sink`] to [`Wakes`]. For each of its tasks it takes a [`Key`]: a slot, and a stamp that no other key of this process has. The waker's data
+//! *is* the key, so making, cloning, comparing and dropping one costs nothing, and waking tells the sink which key it was.
 //!
 //! What holds, whoever keeps wakers for however long:
 //!
 //! * The data of a waker is an integer in the place of a pointer and is never dereferenced. Nothing is freed when a waker is dropped, so nothing can be freed twice or too early.
 //! * A key's stamp says which task it was made for. A waker that outlives its task arrives as a key that no slot has any more, and the executor ignores it.
-//! * The list is thread-local. A wake from another thread finds that thread's lists: nobody there, or an executor that has no such stamp. It is lost without harm, which is what
+//! * Sinks are thread-local. A wake from another thread finds that thread's sinks: nobody there, or an executor that has no such stamp. It is lost without harm, which is what
 //!   a simulation wants: a wake whose time depends on the operating system could not be repeated.
-//! * A wake after the thread's lists are gone (from the destructor of another thread-local) does nothing.
+//! * A wake after the thread's sinks are gone (from the destructor of another thread-local) does nothing.
 //!
 //! ```
-//! let wakes = hostproof_waker::Wakes::new();
+//! use std::cell::RefCell;
+//! use std::rc::Rc;
+//!
+//! use hostproof_waker::{Key, Sink, Wakes};
+//!
+//! #[derive(Default)]
+//! struct Woken(RefCell<Vec<Key>>);
+//!
+//! impl Sink for Woken {
+//!     fn woken(&self, key: Key) {
+//!         self.0.borrow_mut().push(key);
+//!     }
+//! }
+//!
+//! let woken = Rc::new(Woken::default());
+//! let wakes = Wakes::new(woken.clone());
 //! let (first, second) = (wakes.key(0), wakes.key(1));
 //! second.waker().wake();
-//! let mut woken = Vec::new();
-//! wakes.drain(|key| woken.push(key));
-//! assert_eq!(woken, [second]);
+//! assert_eq!(*woken.0.borrow(), [second]);
 //! assert_ne!(first, second);
 //! ```
-//!
-//! Against `Arc<impl Wake>` with a list behind a mutex this is worth a quarter of the executor's time; `benches/engine` measures it.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
@@ -44,8 +56,14 @@ const STAMPS: u64 = 1 << 12;
 static NEXT_STAMPS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// For each executor of this thread, the keys that were woken; `None` where there is no executor.
-    static LISTS: RefCell<Vec<Option<Vec<Key>>>> = const { RefCell::new(Vec::new()) };
+    /// The executors of this thread; `None` where there is none.
+    static SINKS: RefCell<Vec<Option<Rc<dyn Sink>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An executor's end of its wakers.
+pub trait Sink: 'static {
+    /// The waker of `key` was woken. A key may come any number of times, and may be one whose task has ended. This must not make or drop a [`Wakes`].
+    fn woken(&self, key: Key);
 }
 
 /// Which task of which executor a waker wakes.
@@ -87,22 +105,22 @@ fn clone(data: *const ()) -> RawWaker {
 
 fn wake(data: *const ()) {
     let key = Key(data.addr() as u64);
-    let _ = LISTS.try_with(|lists| {
-        if let Some(Some(list)) = lists.borrow_mut().get_mut(key.route()) {
-            list.push(key);
+    let _ = SINKS.try_with(|sinks| {
+        if let Some(Some(sink)) = sinks.borrow().get(key.route()) {
+            sink.woken(key);
         }
     });
 }
 
 fn drop_nothing(_: *const ()) {}
 
-/// Where the wakes of one executor arrive. Bound to the thread that made it.
+/// The way from the wakers of one executor to its [`Sink`]. Bound to the thread that made it.
 #[derive(Debug)]
 pub struct Wakes {
     route: u64,
     next: Cell<u64>,
     end: Cell<u64>,
-    /// It must be dropped where its list is.
+    /// It must be dropped where its sink is.
     here: PhantomData<*const ()>,
 }
 
@@ -112,20 +130,19 @@ impl Wakes {
     /// Slots that an executor may have.
     pub const SLOTS: usize = 1 << SLOT_BITS;
 
-    /// A place for the wakes of one more executor of this thread.
+    /// A way for one more executor of this thread.
     ///
     /// # Panics
     /// If this thread has [`Wakes::EXECUTORS`] of them already.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "it takes a place that there are not many of")]
-    pub fn new() -> Self {
-        let route = LISTS.with_borrow_mut(|lists| {
-            let free = lists.iter().position(Option::is_none).unwrap_or_else(|| {
-                lists.push(None);
-                lists.len() - 1
+    pub fn new(sink: Rc<dyn Sink>) -> Self {
+        let route = SINKS.with_borrow_mut(|sinks| {
+            let free = sinks.iter().position(Option::is_none).unwrap_or_else(|| {
+                sinks.push(None);
+                sinks.len() - 1
             });
             assert!(free < Self::EXECUTORS, "a thread has at most {} executors", Self::EXECUTORS);
-            lists[free] = Some(Vec::new());
+            sinks[free] = Some(sink);
             free
         });
         Self { route: route as u64, next: Cell::new(0), end: Cell::new(0), here: PhantomData }
@@ -147,26 +164,12 @@ impl Wakes {
         self.next.set(stamp + 1);
         Key::new(stamp & ((1 << STAMP_BITS) - 1), self.route, slot as u32)
     }
-
-    /// Hands over what was woken since the last call, oldest first. A key may come more than once, and may be one whose task has ended. `each` must not wake anybody.
-    ///
-    /// # Panics
-    /// If `each` wakes a task of this thread.
-    #[inline]
-    pub fn drain(&self, mut each: impl FnMut(Key)) {
-        LISTS.with_borrow_mut(|lists| {
-            if let Some(Some(list)) = lists.get_mut(self.route as usize) {
-                list.iter().for_each(|key| each(*key));
-                list.clear();
-            }
-        });
-    }
 }
 
 impl Drop for Wakes {
     fn drop(&mut self) {
-        // The list may be gone before an executor in another thread-local is.
-        let _ = LISTS.try_with(|lists| lists.borrow_mut()[self.route as usize] = None);
+        // The sinks may be gone before an executor in another thread-local is.
+        let _ = SINKS.try_with(|sinks| sinks.borrow_mut()[self.route as usize] = None);
     }
 }
 
@@ -174,15 +177,39 @@ impl Drop for Wakes {
 mod tests {
     use super::*;
 
-    fn woken(wakes: &Wakes) -> Vec<Key> {
-        let mut keys = Vec::new();
-        wakes.drain(|key| keys.push(key));
-        keys
+    /// An executor that only notes what was woken.
+    struct Noted {
+        wakes: Wakes,
+        keys: Rc<Keys>,
+    }
+
+    #[derive(Default)]
+    struct Keys(RefCell<Vec<Key>>);
+
+    impl Sink for Keys {
+        fn woken(&self, key: Key) {
+            self.0.borrow_mut().push(key);
+        }
+    }
+
+    impl Noted {
+        fn new() -> Self {
+            let keys = Rc::new(Keys::default());
+            Self { wakes: Wakes::new(keys.clone()), keys }
+        }
+
+        fn key(&self, slot: usize) -> Key {
+            self.wakes.key(slot)
+        }
+    }
+
+    fn woken(exec: &Noted) -> Vec<Key> {
+        exec.keys.0.take()
     }
 
     #[test]
     fn wakes_arrive_in_order_and_as_often_as_they_were_made() {
-        let wakes = Wakes::new();
+        let wakes = Noted::new();
         let (a, b) = (wakes.key(7), wakes.key(Wakes::SLOTS - 1));
         let waker = b.waker();
         let copy = waker.clone();
@@ -197,7 +224,7 @@ mod tests {
 
     #[test]
     fn wakers_of_one_key_are_equal_and_those_of_two_tasks_in_one_slot_are_not() {
-        let wakes = Wakes::new();
+        let wakes = Noted::new();
         let (first, second) = (wakes.key(3), wakes.key(3));
         assert!(first.waker().will_wake(&first.waker().clone()));
         assert!(!first.waker().will_wake(&second.waker()));
@@ -206,7 +233,7 @@ mod tests {
 
     #[test]
     fn an_executor_gets_its_own_wakes_only() {
-        let (one, two) = (Wakes::new(), Wakes::new());
+        let (one, two) = (Noted::new(), Noted::new());
         let (a, b) = (one.key(0), two.key(0));
         a.waker().wake();
         b.waker().wake();
@@ -216,12 +243,12 @@ mod tests {
 
     #[test]
     fn a_waker_that_outlived_its_executor_is_no_key_of_the_next() {
-        let gone = Wakes::new();
+        let gone = Noted::new();
         let stale = gone.key(0);
         let waker = stale.waker();
         drop(gone);
         waker.wake_by_ref();
-        let next = Wakes::new();
+        let next = Noted::new();
         waker.wake_by_ref();
         let fresh = next.key(0);
         assert_eq!(woken(&next), [stale], "it takes the same way");
@@ -230,11 +257,11 @@ mod tests {
 
     #[test]
     fn a_wake_from_another_thread_is_lost_without_harm() {
-        let wakes = Wakes::new();
+        let wakes = Noted::new();
         let key = wakes.key(0);
         let waker = key.waker();
         std::thread::spawn(move || {
-            let there = Wakes::new();
+            let there = Noted::new();
             let own = there.key(0);
             waker.wake_by_ref();
             assert!(!woken(&there).contains(&own));
@@ -260,7 +287,7 @@ mod tests {
         }
         std::thread::spawn(|| {
             LAST.with(|last| {
-                let wakes = Wakes::new();
+                let wakes = Noted::new();
                 last.0.set(Some(wakes.key(0).waker()));
             });
         })
@@ -270,9 +297,9 @@ mod tests {
 
     #[test]
     fn stamps_differ_between_threads_and_beyond_one_helping() {
-        let here: Vec<u64> = (0..5).map(|_| Wakes::new().key(0).0).collect();
-        let there = std::thread::spawn(|| (0..5).map(|_| Wakes::new().key(0).0).collect::<Vec<_>>()).join().unwrap();
-        let wakes = Wakes::new();
+        let here: Vec<u64> = (0..5).map(|_| Noted::new().key(0).0).collect();
+        let there = std::thread::spawn(|| (0..5).map(|_| Noted::new().key(0).0).collect::<Vec<_>>()).join().unwrap();
+        let wakes = Noted::new();
         let many: Vec<u64> = (0..=STAMPS).map(|_| wakes.key(0).0 >> (SLOT_BITS + ROUTE_BITS)).collect();
         let stamps = |keys: &[u64]| keys.iter().map(|key| key >> (SLOT_BITS + ROUTE_BITS)).collect::<Vec<_>>();
         let mut all = [stamps(&here), stamps(&there), many].concat();
@@ -285,7 +312,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "at most 256 executors")]
     fn a_thread_has_a_bounded_number_of_executors() {
-        let all: Vec<Wakes> = (0..=Wakes::EXECUTORS).map(|_| Wakes::new()).collect();
+        let all: Vec<Noted> = (0..=Wakes::EXECUTORS).map(|_| Noted::new()).collect();
         drop(all);
     }
 }

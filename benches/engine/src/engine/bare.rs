@@ -162,12 +162,10 @@ impl Limit {
 
     fn task(&self, workload: Workload, seed: u64) -> Task {
         let (cx, sum) = (self.exec.clone(), self.sum.clone());
-        match (workload.shape(), self.tokio) {
-            (Some(shape), false) => Box::pin(async move { sum.set(lean::actors::talk(cx, shape, seed).await) }),
-            (Some(shape), true) => Box::pin(async move { sum.set(shared::actors::talk(cx, shape, seed).await) }),
-            (None, false) if workload == Workload::T => Box::pin(async move { sum.set(lean::actors::doze(cx, seed).await) }),
-            (None, true) if workload == Workload::T => Box::pin(async move { sum.set(shared::actors::doze(cx, seed).await) }),
-            (None, _) => Box::pin(async move { sum.set(0) }),
+        if self.tokio {
+            Box::pin(async move { sum.set(shared::actors::main(cx, workload, seed).await) })
+        } else {
+            Box::pin(async move { sum.set(lean::actors::main(cx, workload, seed).await) })
         }
     }
 }

@@ -76,16 +76,7 @@ impl Ours {
         world.set_plan(Plan { strategy: Strategy::Random, ..Plan::default() }, BugSet::NONE, 8);
         self.sum.set(u64::MAX);
         let (inner, sum) = (world.clone(), self.sum.clone());
-        let process = world.process();
-        match workload.shape() {
-            Some(shape) => {
-                world.spawn_in(process, "parent", Box::pin(async move { sum.set(actors::talk(inner, shape, seed).await) }));
-            }
-            None if workload == Workload::T => {
-                world.spawn_in(process, "parent", Box::pin(async move { sum.set(actors::doze(inner, seed).await) }));
-            }
-            None => world.spawn_in(process, "parent", Box::pin(async move { sum.set(0) })),
-        }
+        world.spawn_in(world.process(), "parent", Box::pin(async move { sum.set(actors::main(inner, workload, seed).await) }));
         loop {
             match world.tick() {
                 Tick::Ran | Tick::Jumped => {}

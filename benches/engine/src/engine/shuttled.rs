@@ -4,7 +4,6 @@ use super::Engine;
 use crate::workload::Workload;
 
 #[path = "../actors.rs"]
-#[expect(dead_code, reason = "it has no clock that jumps")]
 mod actors;
 
 mod rt {
@@ -42,10 +41,7 @@ impl Engine for Shuttled {
         config.failure_persistence = shuttle::FailurePersistence::None;
         config.silence_warnings = true;
         let done = shuttle::Runner::new(scheduler, config).run(move || {
-            let sum = match workload.shape() {
-                Some(shape) => shuttle::future::block_on(actors::talk((), shape, seed)),
-                None => shuttle::future::block_on(async { 0 }),
-            };
+            let sum = shuttle::future::block_on(actors::main((), workload, seed));
             assert_eq!(sum, workload.expected(seed), "{} {seed}", workload.name());
         });
         assert_eq!(done, executions);

@@ -36,11 +36,7 @@ impl Engine for TokioPaused {
                 .start_paused(true)
                 .build()
                 .expect("a runtime without I/O asks the system for nothing");
-            let sum = match workload.shape() {
-                Some(shape) => runtime.block_on(actors::talk((), shape, seed)),
-                None if workload == Workload::T => runtime.block_on(actors::doze((), seed)),
-                None => runtime.block_on(async { 0 }),
-            };
+            let sum = runtime.block_on(actors::main((), workload, seed));
             assert_eq!(sum, workload.expected(seed), "{} {seed}", workload.name());
         }
     }

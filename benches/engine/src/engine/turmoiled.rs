@@ -37,11 +37,7 @@ impl Engine for Turmoiled {
         for seed in seeds {
             let mut sim = turmoil::Builder::new().tick_duration(Duration::from_millis(100)).rng_seed(seed).build();
             sim.client("one", async move {
-                let sum = match workload.shape() {
-                    Some(shape) => actors::talk((), shape, seed).await,
-                    None if workload == Workload::T => actors::doze((), seed).await,
-                    None => 0,
-                };
+                let sum = actors::main((), workload, seed).await;
                 assert_eq!(sum, workload.expected(seed), "{} {seed}", workload.name());
                 Ok(())
             });
