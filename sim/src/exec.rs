@@ -36,67 +36,62 @@ pub struct Ready {
 }
 
 /// The tasks that can be polled, in the order in which they became ready. The first one is the default order's next task.
-#[derive(Debug)]
+///
+/// Its oldest end moves forward instead of everything behind it moving back, so that the default order costs nothing and any other order moves the fewer ones.
+#[derive(Debug, Default)]
 pub struct ReadySet {
-    /// The ready tasks, and behind them at least [`CHUNK`] places that mean nothing.
     tasks: Vec<Ready>,
-    count: usize,
-}
-
-/// How many tasks move forward at once when one is taken out before them. A loop over exactly those behind it would end where no processor can guess; this way it mostly ends
-/// after one turn.
-const CHUNK: usize = 4;
-
-const NOBODY: Ready = Ready { slot: u32::MAX, node: ROOT, hash: 0, polls: 0, label: ROOT_NODE.label };
-
-impl Default for ReadySet {
-    fn default() -> Self {
-        Self { tasks: vec![NOBODY; 2 * CHUNK], count: 0 }
-    }
+    /// What is before this has been taken.
+    first: usize,
 }
 
 impl ReadySet {
     /// The ready tasks, oldest first.
     #[must_use]
+    #[inline]
     pub fn tasks(&self) -> &[Ready] {
-        &self.tasks[..self.count]
+        &self.tasks[self.first..]
     }
 
+    #[inline]
     fn push(&mut self, task: Ready) {
-        self.tasks[self.count] = task;
-        self.count += 1;
-        if self.tasks.len() < self.count + CHUNK {
-            self.tasks.resize(2 * self.tasks.len(), NOBODY);
+        if self.first > 0 && self.tasks.len() == self.tasks.capacity() {
+            self.tasks.drain(..self.first);
+            self.first = 0;
         }
+        self.tasks.push(task);
     }
 
     fn remove(&mut self, index: usize) -> Ready {
-        let taken = self.tasks()[index];
-        let mut to = index;
-        while to + 1 < self.count {
-            let moved: [Ready; CHUNK] =
-                self.tasks[to + 1..=to + CHUNK].try_into().expect("there are places behind the last task");
-            self.tasks[to..to + CHUNK].copy_from_slice(&moved);
-            to += CHUNK;
+        let at = self.first + index;
+        let taken = self.tasks[at];
+        // A loop, not `copy_within`: there are few to move, and what was written a moment ago in pieces is read fastest in the same pieces.
+        if index < self.tasks.len() - at {
+            for behind in (self.first..at).rev() {
+                self.tasks[behind + 1] = self.tasks[behind];
+            }
+            self.first += 1;
+        } else {
+            for behind in at + 1..self.tasks.len() {
+                self.tasks[behind - 1] = self.tasks[behind];
+            }
+            self.tasks.pop();
         }
-        self.count -= 1;
+        if self.first == self.tasks.len() {
+            self.clear();
+        }
         taken
     }
 
-    fn retain(&mut self, mut keep: impl FnMut(&Ready) -> bool) {
-        let mut kept = 0;
-        for index in 0..self.count {
-            let task = self.tasks[index];
-            if keep(&task) {
-                self.tasks[kept] = task;
-                kept += 1;
-            }
-        }
-        self.count = kept;
+    fn retain(&mut self, keep: impl FnMut(&Ready) -> bool) {
+        self.tasks.drain(..self.first);
+        self.first = 0;
+        self.tasks.retain(keep);
     }
 
     fn clear(&mut self) {
-        self.count = 0;
+        self.tasks.clear();
+        self.first = 0;
     }
 }
 
