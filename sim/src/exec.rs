@@ -40,58 +40,77 @@ pub struct Ready {
 /// Its oldest end moves forward instead of everything behind it moving back, so that the default order costs nothing and any other order moves the fewer ones.
 #[derive(Debug, Default)]
 pub struct ReadySet {
-    tasks: Vec<Ready>,
-    /// What is before this has been taken.
+    /// The ready tasks are those in `first..end`; the other places mean nothing.
+    places: Vec<Ready>,
     first: usize,
+    end: usize,
 }
+
+const NOBODY: Ready = Ready { slot: u32::MAX, node: ROOT, hash: 0, polls: 0, label: ROOT_NODE.label };
 
 impl ReadySet {
     /// The ready tasks, oldest first.
     #[must_use]
     #[inline]
     pub fn tasks(&self) -> &[Ready] {
-        &self.tasks[self.first..]
+        &self.places[self.first..self.end]
     }
 
-    #[inline]
-    fn push(&mut self, task: Ready) {
-        if self.first > 0 && self.tasks.len() == self.tasks.capacity() {
-            self.tasks.drain(..self.first);
-            self.first = 0;
+    fn push(&mut self, task: &Ready, polls: u32) {
+        if self.end == self.places.len() {
+            self.make_room();
         }
-        self.tasks.push(task);
+        let place = &mut self.places[self.end];
+        *place = *task;
+        place.polls = polls;
+        self.end += 1;
     }
 
-    fn remove(&mut self, index: usize) -> Ready {
+    #[cold]
+    fn make_room(&mut self) {
+        self.places.copy_within(self.first..self.end, 0);
+        self.end -= self.first;
+        self.first = 0;
+        if self.places.len() < 2 * self.end + 16 {
+            self.places.resize(2 * self.end + 16, NOBODY);
+        }
+    }
+
+    /// Takes a task out; its slot.
+    fn remove(&mut self, index: usize) -> u32 {
         let at = self.first + index;
-        let taken = self.tasks[at];
-        // A loop, not `copy_within`: there are few to move, and what was written a moment ago in pieces is read fastest in the same pieces.
-        if index < self.tasks.len() - at {
+        let slot = self.tasks()[index].slot;
+        // Loops, not `copy_within`: there are few to move, and what was written a moment ago in pieces is read fastest in the same pieces.
+        if index < self.end - at {
             for behind in (self.first..at).rev() {
-                self.tasks[behind + 1] = self.tasks[behind];
+                self.places[behind + 1] = self.places[behind];
             }
             self.first += 1;
         } else {
-            for behind in at + 1..self.tasks.len() {
-                self.tasks[behind - 1] = self.tasks[behind];
+            for behind in at + 1..self.end {
+                self.places[behind - 1] = self.places[behind];
             }
-            self.tasks.pop();
+            self.end -= 1;
         }
-        if self.first == self.tasks.len() {
-            self.clear();
-        }
-        taken
+        slot
     }
 
-    fn retain(&mut self, keep: impl FnMut(&Ready) -> bool) {
-        self.tasks.drain(..self.first);
-        self.first = 0;
-        self.tasks.retain(keep);
+    fn postpone(&mut self, index: usize) {
+        let task = self.tasks()[index];
+        self.remove(index);
+        self.push(&task, task.polls);
+    }
+
+    /// Takes out the task of a slot, if it is there.
+    fn remove_slot(&mut self, slot: u32) {
+        if let Some(index) = self.tasks().iter().position(|task| task.slot == slot) {
+            self.remove(index);
+        }
     }
 
     fn clear(&mut self) {
-        self.tasks.clear();
         self.first = 0;
+        self.end = 0;
     }
 }
 
@@ -124,6 +143,8 @@ struct Wakeable {
     key: Option<Key>,
     /// Whether it is in the ready set.
     ready: bool,
+    /// How often it was polled. Apart from the rest, which is copied in large pieces: such a copy would wait for a small piece that was just written.
+    polls: u32,
     as_ready: Ready,
 }
 
@@ -141,7 +162,7 @@ impl Sink for Queue {
             && task.key == Some(key)
         {
             task.ready = true;
-            self.ready.borrow_mut().push(task.as_ready);
+            self.ready.borrow_mut().push(&task.as_ready, task.polls);
         }
     }
 }
@@ -150,21 +171,21 @@ impl Queue {
     /// Puts a fresh task into a slot. It is ready.
     fn enter(&self, key: Key, as_ready: Ready) {
         let mut tasks = self.tasks.borrow_mut();
-        let task = Wakeable { key: Some(key), ready: true, as_ready };
+        let task = Wakeable { key: Some(key), ready: true, polls: 0, as_ready };
         match tasks.get_mut(key.slot()) {
             Some(free) => *free = task,
             None => tasks.push(task),
         }
-        self.ready.borrow_mut().push(as_ready);
+        self.ready.borrow_mut().push(&as_ready, 0);
     }
 
-    /// Takes a task out of the ready set in order to poll it.
-    fn take(&self, index: usize) -> (Ready, Key) {
-        let taken = self.ready.borrow_mut().remove(index);
-        let task = &mut self.tasks.borrow_mut()[taken.slot as usize];
+    /// Takes a task out of the ready set in order to poll it: its slot and its key.
+    fn take(&self, index: usize) -> (u32, Key) {
+        let slot = self.ready.borrow_mut().remove(index);
+        let task = &mut self.tasks.borrow_mut()[slot as usize];
         task.ready = false;
-        task.as_ready.polls += 1;
-        (taken, task.key.expect("a ready task has not ended"))
+        task.polls += 1;
+        (slot, task.key.expect("a ready task has not ended"))
     }
 
     /// A task has ended: nothing wakes it any more.
@@ -173,7 +194,7 @@ impl Queue {
         task.key = None;
         // It may have woken itself and then ended.
         if std::mem::take(&mut task.ready) {
-            self.ready.borrow_mut().retain(|ready| ready.slot != slot);
+            self.ready.borrow_mut().remove_slot(slot);
         }
     }
 
@@ -322,9 +343,7 @@ impl Executor {
 
     /// Puts a ready task behind the others without polling it: an extra yield.
     pub fn postpone(&self, task: TaskRef) {
-        let mut ready = self.queue.ready.borrow_mut();
-        let taken = ready.remove(task.0);
-        ready.push(taken);
+        self.queue.ready.borrow_mut().postpone(task.0);
     }
 
     /// Polls a ready task once.
@@ -332,11 +351,14 @@ impl Executor {
     /// # Panics
     /// If `task` is not in the ready set.
     pub fn poll(&self, task: TaskRef) -> Polled {
-        let (taken, key) = self.queue.take(task.0);
-        let index = taken.slot as usize;
-        let mut future = self.state.borrow_mut().slots[index].task.take().expect("a ready slot has a task");
+        let (slot, key) = self.queue.take(task.0);
+        let index = slot as usize;
+        let (mut future, node) = {
+            let slot = &mut self.state.borrow_mut().slots[index];
+            (slot.task.take().expect("a ready slot has a task"), slot.node)
+        };
         let waker = key.waker();
-        self.running.set(taken.node);
+        self.running.set(node);
         let outcome = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
         let polled = match outcome {
             Ok(Poll::Pending) => {
@@ -346,12 +368,12 @@ impl Executor {
             Ok(Poll::Ready(())) => {
                 // Dropped while the task still counts as running: what its drop spawns is its child.
                 drop(future);
-                self.release(taken.slot);
+                self.release(slot);
                 Polled::Ended
             }
             Err(payload) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-                self.release(taken.slot);
+                self.release(slot);
                 Polled::Panicked(panic_text(payload.as_ref()))
             }
         };

@@ -149,17 +149,28 @@ pub struct Kept {
 /// Deadlines that somebody waits for. Equal ones come in the order in which they were set.
 #[derive(Default)]
 struct Timers {
-    heap: BinaryHeap<Reverse<(u64, Timer)>>,
+    /// Deadline, number and place of each in one number, which is compared at once.
+    heap: BinaryHeap<Reverse<u128>>,
     waiting: Vec<(u32, Option<Waker>)>,
     free: Vec<u32>,
     next: u32,
 }
 
 /// One deadline: its number in the trial, and its place among those that wait.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct Timer {
     number: u32,
     place: u32,
+}
+
+impl Timer {
+    fn at(self, deadline: u64) -> u128 {
+        u128::from(deadline) << 64 | u128::from(self.number) << 32 | u128::from(self.place)
+    }
+
+    fn of(packed: u128) -> (u64, Self) {
+        ((packed >> 64) as u64, Self { number: (packed >> 32) as u32, place: packed as u32 })
+    }
 }
 
 impl Timers {
@@ -185,7 +196,7 @@ impl Timers {
             }
         };
         let timer = Timer { number, place };
-        self.heap.push(Reverse((deadline, timer)));
+        self.heap.push(Reverse(timer.at(deadline)));
         timer
     }
 
@@ -205,7 +216,8 @@ impl Timers {
 
     /// The nearest deadline that somebody still waits for.
     fn nearest(&mut self) -> Option<u64> {
-        while let Some(Reverse((deadline, timer))) = self.heap.peek().copied() {
+        while let Some(Reverse(packed)) = self.heap.peek() {
+            let (deadline, timer) = Timer::of(*packed);
             if self.waker(timer).is_some() {
                 return Some(deadline);
             }
@@ -216,9 +228,11 @@ impl Timers {
 
     /// Takes the next deadline that has come at `now`.
     fn due(&mut self, now: u64) -> Option<Waker> {
-        while let Some(Reverse((deadline, timer))) = self.heap.peek().copied()
-            && deadline <= now
-        {
+        while let Some(Reverse(packed)) = self.heap.peek() {
+            let (deadline, timer) = Timer::of(*packed);
+            if deadline > now {
+                break;
+            }
             self.heap.pop();
             if let Some(waker) = self.remove(timer) {
                 return Some(waker);
