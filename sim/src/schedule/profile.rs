@@ -47,7 +47,7 @@ impl Bench {
         let lost = toy(self);
         let mut branches: Vec<_> = pick.lineage.branches().collect();
         let mut tick = 0;
-        while self.exec.collect() > 0 {
+        while self.exec.ready_count() > 0 {
             if branches.first().is_some_and(|branch| branch.tick <= tick) {
                 self.chooser.branch(branches.remove(0).seed);
                 self.schedulers.begin(pick.strategy, 60_u32.saturating_sub(tick).max(16), &self.chooser);
