@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::process::Stdio;
 
+use hostproof_sim::config::SCHEMA;
 use hostproof_spec::bugs::Bug;
 use serde_json::{Value, json};
 use support::{Ended, find, program, root, run_in, run_words};
 
 /// Maps whose keys are data: one entry stands for all.
-const MAPS: [&str; 6] = ["operations", "faults", "points", "byInvariant", "checkedBy", "limits"];
+const MAPS: [&str; 8] = ["operations", "faults", "points", "firstReached", "pairs", "byInvariant", "checkedBy", "limits"];
 
 /// What a value looks like, without what changes from run to run: one entry stands for a list, its type for a scalar.
 fn shape(value: &Value) -> Value {
@@ -226,10 +227,10 @@ fn a_damaged_recording_is_refused_with_its_place() {
         assert!(ended.problem().contains("damaged.json") && ended.problem().contains(&format!("byte {at}")), "{ended}");
     }
     let text = String::from_utf8(whole.clone()).expect("text");
-    let newer = text.replacen("\"schema\": 1", "\"schema\": 2", 1);
-    assert_ne!(newer, text);
+    let newer = text.replacen(&format!("\"schema\": {SCHEMA}"), &format!("\"schema\": {}", SCHEMA + 1), 1);
+    assert!(newer != text);
     let ended = replay(&found, newer.as_bytes()).with(2);
-    assert!(ended.problem().contains("schema") && ended.problem().contains("version 2"), "{ended}");
+    assert!(ended.problem().contains("schema") && ended.problem().contains(&format!("version {}", SCHEMA + 1)), "{ended}");
     for (other, wanted) in [("{}", "1:2"), ("[]", "1:"), ("null", "1:")] {
         let ended = replay(&found, other.as_bytes()).with(2);
         assert!(ended.problem().contains(wanted), "{ended}");

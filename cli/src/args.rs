@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use hostproof_sim::campaign::Shard;
 use hostproof_sim::config::WorkloadClass;
 use hostproof_sim::plan::FaultSet;
 use hostproof_sim::schedule::Strategy;
@@ -49,6 +50,8 @@ pub enum Command {
 pub enum SimCommand {
     /// Run a campaign.
     Run(RunArgs),
+    /// Put the shards of a campaign together.
+    Merge(MergeArgs),
     /// Run one trial again, exactly: from its recording or its id.
     Replay(ReplayArgs),
     /// Print everything that a trial id stands for.
@@ -97,12 +100,23 @@ pub struct RunArgs {
     /// Stop after this long, such as 30s, 10m or 2h.
     #[arg(long, value_parser = parse_duration)]
     pub time: Option<std::time::Duration>,
-    /// Go on after a violation, up to this many.
+    /// Go on after a violation, and keep the first of them whole, up to this many.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub failures: usize,
+    /// Run only every n-th block of 2048 trials, beginning with the i-th, as one of n machines; `sim merge` puts the results together.
+    #[arg(long, value_name = "I/N", default_value_t = Shard::default(), hide_default_value = true)]
+    pub shard: Shard,
     /// Where recordings of failing trials go.
     #[arg(long, default_value = "hostproof-out")]
     pub out: PathBuf,
+}
+
+/// `hostproof sim merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// What the shards printed under --json, or wrote as report.json.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
 }
 
 /// `hostproof sim replay`.

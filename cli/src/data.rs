@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// `sim run`.
+/// `sim run`, and `sim merge`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Campaigned {
@@ -205,6 +205,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("sim-audit", of::<Envelope<Audited>>("hostproof sim audit --json")),
         ("sim-bugs", of::<Envelope<Bugs>>("hostproof sim bugs --json")),
         ("sim-expand", of::<Envelope<Expanded>>("hostproof sim expand --json")),
+        ("sim-merge", of::<Envelope<Campaigned>>("hostproof sim merge --json")),
         ("sim-replay", of::<Envelope<Replayed>>("hostproof sim replay --json")),
         ("sim-run", of::<Envelope<Campaigned>>("hostproof sim run --json")),
         ("spec-coverage", of::<Envelope<Coverage>>("hostproof spec coverage --json")),

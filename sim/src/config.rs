@@ -173,6 +173,12 @@ impl Config {
         })
     }
 
+    /// The configurations of the trials of a campaign: itself, or, where the portfolio picks, itself under each strategy.
+    pub fn picked(&self) -> impl Iterator<Item = Self> {
+        let picks = Strategy::ALL.into_iter().filter(|_| self.scheduler == Strategy::Portfolio);
+        std::iter::once(self.clone()).chain(picks.map(|scheduler| Self { scheduler, ..self.clone() }))
+    }
+
     /// The fields in which two configurations differ: name, here, there.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
@@ -375,20 +381,23 @@ fn list(differences: &[Difference]) -> String {
     differences.iter().map(Difference::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The configuration that `id` was made under: `given` if flags were given, else one of `at_hand` (recordings) or a built-in one.
+/// The configuration that `id` was made under: `given` (under one of the portfolio's strategies) if flags were given, else one of `at_hand` (recordings) or a built-in one.
 ///
 /// # Errors
 /// [`ResolveError`]; with `given`, it names the fields that differ when the right configuration is at hand.
 pub fn resolve(id: TrialId, given: Option<&Config>, at_hand: &[Config]) -> Result<Config, ResolveError> {
     if let Some(given) = given
-        && given.digest() == id.digest
+        && let Some(config) = given.picked().find(|config| config.digest() == id.digest)
     {
-        return Ok(given.clone());
+        return Ok(config);
     }
     let found = at_hand.iter().cloned().chain(Config::built_in()).find(|config| config.digest() == id.digest);
     match (found, given) {
         (Some(config), None) => Ok(config),
-        (Some(config), Some(given)) => Err(ResolveError::Differs { id, differences: given.differences(&config) }),
+        (Some(config), Some(given)) => {
+            let differences = given.picked().map(|picked| picked.differences(&config));
+            Err(ResolveError::Differs { id, differences: differences.min_by_key(Vec::len).unwrap_or_default() })
+        }
         (None, _) => Err(ResolveError::Unknown { id }),
     }
 }
@@ -445,6 +454,10 @@ mod tests {
         assert_eq!(resolve(id, None, &[]).unwrap(), made_under);
         assert_eq!(resolve(id, Some(&made_under), &[]).unwrap(), made_under);
         insta::assert_snapshot!(resolve(id, Some(&Config::default()), &[]).unwrap_err().to_string(), @"hp1-4ce1ab5a-0000000000000007 was made under another configuration: revision is 2026-09-01 here and 2026-08-06 there");
+        let picked = Config { scheduler: crate::schedule::Strategy::Pct3, ..made_under.clone() };
+        assert_eq!(resolve(picked.trial(7), Some(&made_under), &[]).unwrap(), picked, "what the portfolio may pick");
+        let other = resolve(picked.trial(7), Some(&Config::default()), &[]).unwrap_err().to_string();
+        assert!(other.ends_with("configuration: revision is 2026-09-01 here and 2026-08-06 there"), "{other}");
         let odd = Config { limits: Limits { ticks: 3, ..Limits::default() }, ..Config::default() };
         assert_eq!(resolve(odd.trial(1), None, &[]), Err(ResolveError::Unknown { id: odd.trial(1) }));
         assert_eq!(resolve(odd.trial(1), None, std::slice::from_ref(&odd)).unwrap(), odd);

@@ -574,9 +574,9 @@ impl Runner {
         self.parse = parse;
     }
 
-    /// Adds the rare states that were reached since the last call.
-    pub fn drain_points(&self, counts: &mut BTreeMap<&'static str, u64>) {
-        self.world.drain_points(counts);
+    /// Tells the rare states that were reached since the last call, and how often each, in no order.
+    pub fn drain_points(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.world.drain_points(each);
     }
 }
 

@@ -535,10 +535,10 @@ impl World {
         self.injected.get()
     }
 
-    /// Adds the rare states that were reached since the last call to `counts`.
-    pub fn drain_points(&self, counts: &mut BTreeMap<&'static str, u64>) {
+    /// Tells the rare states that were reached since the last call, and how often each, in no order.
+    pub fn drain_points(&self, each: &mut dyn FnMut(&'static str, u64)) {
         for (_, (point, count)) in self.points.borrow_mut().drain() {
-            *counts.entry(point.name).or_insert(0) += count;
+            each(point.name, count);
         }
     }
 

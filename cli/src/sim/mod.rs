@@ -2,8 +2,10 @@
 
 mod audit;
 mod bugs;
+mod merge;
 mod replay;
 mod run;
+mod told;
 
 use std::path::Path;
 
@@ -16,6 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub use audit::audit;
 pub use bugs::bugs;
+pub use merge::merge;
 pub use replay::{expand, replay};
 pub use run::run;
 
@@ -105,4 +108,23 @@ fn meant(text: &str, given: &ConfigArgs, out: &Path) -> Result<Meant, Problem> {
         ResolveError::Unknown { .. } => Problem::usage(error.to_string()),
     })?;
     Ok(Meant::Id(id, config))
+}
+
+/// The flags under which a configuration is not the default, each after a blank.
+fn flags(config: &Config) -> String {
+    let plain = Config::default();
+    let mut text = String::new();
+    let mut flag = |name: &str, here: String, usual: String| {
+        if here != usual {
+            text.push_str(&format!(" --{name} {here}"));
+        }
+    };
+    flag("revision", config.revision.to_string(), plain.revision.to_string());
+    flag("workload", config.workload.to_string(), plain.workload.to_string());
+    flag("scheduler", config.scheduler.to_string(), plain.scheduler.to_string());
+    flag("faults", config.faults.to_string(), plain.faults.to_string());
+    for bug in &config.bugs {
+        flag("bug", bug.clone(), String::new());
+    }
+    text
 }
