@@ -180,6 +180,11 @@ impl Chooser {
         self.draws.get()
     }
 
+    /// How many answers other than 0 are in the log.
+    pub fn logged(&self) -> usize {
+        self.log.borrow().as_ref().map_or(0, Vec::len)
+    }
+
     /// The answers other than 0 about faults and circumstances, in order; empty without a log.
     pub fn drawn(&self) -> Vec<Drawn> {
         self.log.borrow().clone().unwrap_or_default()

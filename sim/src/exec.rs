@@ -213,7 +213,6 @@ struct Slot {
 #[derive(Clone, Copy)]
 struct Node {
     parent: u32,
-    number: u32,
     children: u32,
     hash: u64,
     label: TaskLabel,
@@ -223,7 +222,7 @@ struct Node {
 pub const ROOT: u32 = 0;
 
 const ROOT_NODE: Node =
-    Node { parent: ROOT, number: 0, children: 0, hash: 0x517c_c1b7_2722_0a95, label: TaskLabel { role: "trial", session: None } };
+    Node { parent: ROOT, children: 0, hash: 0x517c_c1b7_2722_0a95, label: TaskLabel { role: "trial", session: None } };
 
 /// Tasks and paths.
 #[derive(Default)]
@@ -241,7 +240,7 @@ impl State {
         let number = above.children;
         above.children += 1;
         let hash = fold(fold(above.hash, u64::from(number)), text_hash(label.role));
-        self.nodes.push(Node { parent, number, children: 0, hash, label });
+        self.nodes.push(Node { parent, children: 0, hash, label });
         (index, hash)
     }
 }
@@ -307,14 +306,17 @@ impl Executor {
         self.running.get()
     }
 
-    /// The path as text: child number and role of each task from the outermost in, such as `0:client/1:operation`.
+    /// The path as text: each task from the outermost in, with its role and how many siblings of that role came before, such as `0:client/1:operation`. Siblings of
+    /// other roles do not count, so that a task that is added renames nobody.
     pub fn path(&self, node: u32) -> String {
         let nodes = &self.state.borrow().nodes;
         let mut parts = Vec::new();
         let mut at = node;
         while at != ROOT {
             let found = &nodes[at as usize];
-            parts.push(format!("{}:{}", found.number, found.label.role));
+            let siblings = nodes[1..at as usize].iter().filter(|node| node.parent == found.parent);
+            let before = siblings.filter(|node| node.label.role == found.label.role).count();
+            parts.push(format!("{before}:{}", found.label.role));
             at = found.parent;
         }
         parts.reverse();

@@ -54,14 +54,36 @@ pub fn probe(dir: &Path) -> Result<(), FileError> {
 /// # Errors
 /// [`FileError::Io`].
 pub fn write_recording(dir: &Path, recording: &Recording) -> Result<PathBuf, FileError> {
-    let path = dir.join(format!("{}.json", recording.trial));
+    write_text(dir, &format!("{}.json", recording.trial), &recording.to_text())
+}
+
+/// Writes a text as a file of a directory, beside and renamed. Returns its path.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn write_text(dir: &Path, name: &str, text: &str) -> Result<PathBuf, FileError> {
+    let path = dir.join(name);
     let fail = |source| FileError::Io { path: path.clone(), source };
     std::fs::create_dir_all(dir).map_err(fail)?;
     let mut file = tempfile::NamedTempFile::new_in(dir).map_err(fail)?;
-    std::io::Write::write_all(&mut file, recording.to_text().as_bytes()).map_err(fail)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
     file.persist(&path).map_err(|error| fail(error.error))?;
     Ok(path)
+}
+
+/// Every file of a directory whose name ends with `.json`, in order.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn json_in(dir: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let fail = |source| FileError::Io { path: dir.to_owned(), source };
+    let paths: Result<Vec<PathBuf>, _> =
+        std::fs::read_dir(dir).map_err(fail)?.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(fail)?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    Ok(paths)
 }
 
 /// The recordings of a directory whose file names are trial ids, in order of their names; a file that is no usable recording is passed over.

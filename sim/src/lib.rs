@@ -1,10 +1,12 @@
 //! The deterministic simulator: one world a thread, in which the reference host runs under chosen schedules, faults and times, and every event is checked. Owns
 //! executor, choices, clock, disk, workloads, trials, recordings and campaigns; must never touch a real clock, file or thread, except in the campaign runner.
 
+pub mod aliases;
 pub mod audit;
 pub mod campaign;
 pub mod choice;
 pub mod config;
+pub mod corpus;
 pub mod coverage;
 pub mod disk;
 pub mod exec;
@@ -13,6 +15,8 @@ pub mod hunt;
 mod panics;
 pub mod plan;
 pub mod recording;
+#[cfg(test)]
+mod refactoring;
 pub mod schedule;
 pub mod tell;
 pub mod trial;

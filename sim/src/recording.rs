@@ -36,8 +36,15 @@ pub struct Recording {
     pub default_order: DefaultOrder,
     /// Scheduling decisions.
     pub decisions: Vec<Decision>,
-    /// Each tick: 16 hex digits of the rolling hash, then what the tick was spent on.
+    /// Each tick: 16 hex digits of the rolling hash, then what the tick was spent on. Absent in a compact recording, which replays as exactly and tells less of a
+    /// divergence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ticks: Vec<String>,
+    /// Paths of the tasks that caused events, by number.
+    pub tasks: Vec<String>,
+    /// What happened, in order: ticks that had begun, number in `tasks` (`-` outside of any task), and the kinds of the facts of one span. A lenient replay tells its time
+    /// by them.
+    pub moments: Vec<String>,
     /// Hash of the whole trial, 16 hex digits.
     pub hash: String,
     /// What went wrong first; absent in a sound trial.
@@ -46,6 +53,41 @@ pub struct Recording {
     /// What the failure is known by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
+    /// Why it is kept; absent outside of a corpus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Keeping>,
+    /// Hash of everything else, 16 hex digits: a damaged file is no divergence.
+    pub checksum: String,
+}
+
+/// What a kept recording is there for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Keeping {
+    /// What must come of it.
+    pub expect: Expected,
+    /// In words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// What must come of a kept recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expected {
+    /// The failure: its bug is planted.
+    Reproduced,
+    /// No failure: its bug was fixed.
+    Gone,
+}
+
+impl std::fmt::Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Reproduced => "reproduced",
+            Self::Gone => "gone",
+        })
+    }
 }
 
 /// What made a recording.
@@ -72,12 +114,14 @@ impl Tool {
 pub struct RecordedChoice {
     /// Where.
     pub site: String,
-    /// For whom: a path, a session, a task; empty for the world.
+    /// For whom: a path, a session; empty for the world; `#` and 16 hex digits, with a task's path behind them, for anything else.
     pub entity: String,
     /// How many choices of this site and entity came before.
     pub occurrence: u32,
     /// What: a number that the site defines, never 0.
     pub kind: u32,
+    /// Tick in which it was drawn.
+    pub tick: u32,
 }
 
 /// What a failure is known by, whatever its seed.
@@ -131,22 +175,49 @@ impl Recording {
     /// # Errors
     /// [`RecordingError`] names the file and the place.
     pub fn parse(path: &str, text: &str) -> Result<Self, RecordingError> {
+        let inconsistent =
+            |place: &str, why: String| RecordingError::Inconsistent { path: path.to_owned(), place: place.to_owned(), why };
+        // Another version is told as such, not by the first field that is missing.
+        if let Ok(Version { schema }) = serde_json::from_str(text)
+            && schema != SCHEMA
+        {
+            return Err(inconsistent("schema", format!("version {schema}; this build reads version {SCHEMA}")));
+        }
         let recording: Self = serde_json::from_str(text).map_err(|error| RecordingError::Syntax {
             path: path.to_owned(),
             line: error.line(),
             column: error.column(),
             why: strip_place(&error.to_string()),
         })?;
-        recording.check().map_err(|(place, why)| RecordingError::Inconsistent { path: path.to_owned(), place, why })?;
+        recording.check().map_err(|(place, why)| inconsistent(&place, why))?;
         Ok(recording)
     }
 
-    /// The text of the recording.
+    /// The text of the recording, sealed.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a recording is plain data");
-        text.push('\n');
-        text
+        let sealed = self.clone().sealed();
+        let text = if sealed.kept.is_some() { lines(&sealed) } else { serde_json::to_string_pretty(&sealed) };
+        text.expect("a recording is plain data") + "\n"
+    }
+
+    /// The same with the checksum of what it says.
+    #[must_use]
+    pub fn sealed(mut self) -> Self {
+        self.checksum = self.sum();
+        self
+    }
+
+    /// The same without what only tells of a divergence, for corpora.
+    #[must_use]
+    pub fn compact(mut self) -> Self {
+        self.ticks.clear();
+        self.sealed()
+    }
+
+    fn sum(&self) -> String {
+        let unsealed = Self { checksum: String::new(), ..self.clone() };
+        format!("{:016x}", text_hash(&serde_json::to_string(&unsealed).expect("a recording is plain data")))
     }
 
     fn check(&self) -> Result<(), (String, String)> {
@@ -172,7 +243,7 @@ impl Recording {
                     format!("index {} of {} candidates", decision.index, decision.candidates),
                 );
             }
-            if decision.tick as usize >= self.ticks.len() {
+            if !self.ticks.is_empty() && decision.tick as usize >= self.ticks.len() {
                 return bad(&format!("decisions[{index}]"), format!("tick {} of {}", decision.tick, self.ticks.len()));
             }
         }
@@ -183,10 +254,31 @@ impl Recording {
             return bad("hash", format!("`{}` is not 16 hex digits", self.hash));
         }
         match self.ticks.iter().position(|tick| tick.get(..16).and_then(parse_hash).is_none()) {
-            Some(index) => bad(&format!("ticks[{index}]"), "it does not begin with 16 hex digits".to_owned()),
-            None => Ok(()),
+            Some(index) => return bad(&format!("ticks[{index}]"), "it does not begin with 16 hex digits".to_owned()),
+            None => {}
         }
+        if let Some(index) = self.moments.iter().position(|moment| modes::read_moment(&self.tasks, moment).is_none()) {
+            return bad(&format!("moments[{index}]"), "it is not a tick, a task's number or `-`, and kinds of facts".to_owned());
+        }
+        if self.checksum != self.sum() {
+            return bad("checksum", format!("`{}` does not fit: the file was damaged or edited", self.checksum));
+        }
+        Ok(())
     }
+}
+
+/// JSON with one line a field: a kept recording is read by programs, and must be small.
+fn lines(recording: &Recording) -> serde_json::Result<String> {
+    let fields = serde_json::to_value(recording)?;
+    let fields = fields.as_object().into_iter().flatten();
+    let fields = fields.map(|(name, value)| Ok(format!("{}:{}", serde_json::to_string(name)?, serde_json::to_string(value)?)));
+    Ok(format!("{{\n{}\n}}", fields.collect::<serde_json::Result<Vec<_>>>()?.join(",\n")))
+}
+
+/// What every version of the form begins with.
+#[derive(Deserialize)]
+struct Version {
+    schema: u32,
 }
 
 fn parse_hash(text: &str) -> Option<u64> {
@@ -249,9 +341,10 @@ pub fn tell_recording(runner: &mut Runner, recording: &Recording) -> Telling {
     telling(runner, &recording.config, recording.trial, recording.default_order, recording.expansion.clone(), outcome)
 }
 
-/// Entities without a text are written as `#` and the 16 hex digits of their hash.
+/// Entities without a text are written as `#` and the 16 hex digits of their hash; what follows a space is for people and lenient replays.
 fn entity_hash(entity: &str) -> u64 {
-    entity.strip_prefix('#').and_then(parse_hash).unwrap_or_else(|| text_hash(entity))
+    let hash = entity.strip_prefix('#').map(|rest| rest.split_once(' ').map_or(rest, |(hash, _)| hash));
+    hash.and_then(parse_hash).unwrap_or_else(|| text_hash(entity))
 }
 
 /// Replays a recording; it must go exactly as recorded.
@@ -260,7 +353,8 @@ fn entity_hash(entity: &str) -> u64 {
 /// [`Divergence`] at the first tick that differs.
 pub fn replay(runner: &mut Runner, recording: &Recording) -> Result<Telling, Divergence> {
     let telling = tell_recording(runner, recording);
-    compare(recording.trial, (&recording.ticks, &recording.hash), (&telling.ticks, &telling.recording.hash))?;
+    let found: &[String] = if recording.ticks.is_empty() { &[] } else { &telling.ticks };
+    compare(recording.trial, (&recording.ticks, &recording.hash), (found, &telling.recording.hash))?;
     // The same history, judged otherwise: nobody may take a failure for a success because its file says less, or more, than is there.
     let (expected, found) = (judged(recording), judged(&telling.recording));
     if expected != found {
@@ -315,12 +409,14 @@ fn telling(
     let world = runner.told();
     let kept = world.kept;
     let ticks: Vec<String> = kept.ticks.iter().map(|(hash, what)| format!("{hash:016x} {what}")).collect();
-    let faults = kept.drawn.into_iter().map(|(drawn, entity)| RecordedChoice {
+    let faults = kept.drawn.into_iter().map(|(drawn, entity, tick)| RecordedChoice {
         site: drawn.site.to_owned(),
         entity: if drawn.entity == 0 { String::new() } else { entity },
         occurrence: drawn.occurrence,
         kind: drawn.value,
+        tick,
     });
+    let (tasks, moments) = modes::write_moments(&kept.moments);
     let finding = outcome.findings.first().cloned();
     let fingerprint = finding.as_ref().map(|finding| fingerprint(finding, &expansion, &world.causes, &world.kinds));
     let recording = Recording {
@@ -332,11 +428,16 @@ fn telling(
         default_order: order,
         decisions: kept.decisions,
         ticks: ticks.clone(),
+        tasks,
+        moments,
         hash: format!("{:016x}", outcome.hash),
         finding,
         fingerprint,
         expansion,
-    };
+        kept: None,
+        checksum: String::new(),
+    }
+    .sealed();
     Telling { outcome, ticks, events: world.events, warnings: kept.warnings, recording }
 }
 
@@ -394,5 +495,6 @@ impl Told {
     }
 }
 
+pub mod modes;
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,7 @@ use crate::plan::{FaultClass, FaultSet, Plan, expected_decisions};
 use crate::recording::Told;
 use crate::schedule::Scheduler;
 use crate::schedule::order::DefaultOrder;
+use crate::schedule::pace::Pace;
 use crate::workload::{End, Phase, Workload, generate};
 use crate::world::{Observer, Tick, World};
 use planned::{Place, Planned, Played, Who};
@@ -169,6 +170,17 @@ pub enum Origin<'a> {
         /// Who picks tasks; it is told when the trial begins.
         scheduler: Rc<RefCell<dyn Scheduler>>,
     },
+    /// A kept trial on a host that may have changed since.
+    Retold {
+        /// What it consists of.
+        expansion: &'a Expansion,
+        /// Its choices.
+        source: Source,
+        /// Who picks tasks; it is told when the trial begins.
+        scheduler: Rc<RefCell<dyn Scheduler>>,
+        /// What its time is told by.
+        pace: Rc<Pace>,
+    },
 }
 
 struct Armed {
@@ -274,13 +286,17 @@ impl Watch {
 
     /// Raises the signals that are due at this tick.
     fn raise_due(&self, world: &World) {
-        if self.next_due.get() > world.ticks() {
+        if self.next_due.get() == u32::MAX {
+            return;
+        }
+        let now = world.clock();
+        if self.next_due.get() > now {
             return;
         }
         let due: Vec<Sym> = {
             let mut all = self.due.borrow_mut();
-            let due = all.iter().filter(|(at, _)| *at <= world.ticks()).map(|(_, op)| *op).collect();
-            all.retain(|(at, _)| *at > world.ticks());
+            let due = all.iter().filter(|(at, _)| *at <= now).map(|(_, op)| *op).collect();
+            all.retain(|(at, _)| *at > now);
             self.next_due.set(all.iter().map(|(at, _)| *at).min().unwrap_or(u32::MAX));
             due
         };
@@ -293,6 +309,14 @@ impl Watch {
         }
     }
 
+    fn check(&self, world: &World, event: &Event<Sym>) {
+        let mut checker = self.checker.borrow_mut();
+        checker.observe(world.names(), event);
+        if !self.violated.get() && !checker.violations().is_empty() {
+            self.violated.set(true);
+        }
+    }
+
     fn count(&self, world: &World, event: &Event<Sym>) {
         let mut counts = self.counts.borrow_mut();
         match event.fact {
@@ -302,7 +326,7 @@ impl Watch {
                 self.open.borrow_mut().push((op, slot(verb)));
                 let after = self.aborts.borrow().iter().find(|(known, _)| *known == op).map(|(_, after)| *after);
                 if let Some(after) = after {
-                    let at = world.ticks() + after;
+                    let at = world.clock() + after;
                     self.due.borrow_mut().push((at, op));
                     self.next_due.set(self.next_due.get().min(at));
                 }
@@ -377,6 +401,10 @@ impl Watch {
                 acts.push(armed.trigger);
             }
         }
+        #[cfg(test)]
+        if world.is_refactored() {
+            acts.reverse();
+        }
         let mut result = Ok(());
         for number in acts {
             self.counts.borrow_mut().fault(FaultClass::Observer);
@@ -396,13 +424,13 @@ impl Watch {
 
 impl Observer for Watch {
     fn observe(&self, world: &World, event: &Event<Sym>) -> Result<(), Thrown> {
-        {
-            let mut checker = self.checker.borrow_mut();
-            checker.observe(world.names(), event);
-            if !self.violated.get() && !checker.violations().is_empty() {
-                self.violated.set(true);
-            }
+        #[cfg(test)]
+        if world.is_refactored() {
+            self.count(world, event);
+            self.check(world, event);
+            return if self.armed.borrow().is_empty() { Ok(()) } else { self.fire(world, event) };
         }
+        self.check(world, event);
         self.count(world, event);
         if self.armed.borrow().is_empty() { Ok(()) } else { self.fire(world, event) }
     }
@@ -438,6 +466,14 @@ impl Runner {
         Ok(Self { world: World::new(), watch: Rc::new(Watch::new(made_for.0, made_for.1)), made_for, told: None, parse: false })
     }
 
+    /// A runner whose host is the one after the scripted refactoring.
+    #[cfg(test)]
+    pub(crate) fn refactored() -> Result<Self, ExecError> {
+        let runner = Self::new()?;
+        runner.world.refactor();
+        Ok(runner)
+    }
+
     /// What the last trial left, if it was kept.
     pub(crate) fn told(&self) -> Told {
         let told = self.told.as_ref();
@@ -470,6 +506,13 @@ impl Runner {
             Origin::Kept { expansion, source, scheduler } => {
                 world.begin(0, source, keep);
                 world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
+                world.follow(scheduler);
+                Rc::new(expansion.clone())
+            }
+            Origin::Retold { expansion, source, scheduler, pace } => {
+                world.begin(0, source, keep);
+                world.set_plan(expansion.plan, config.bug_set(), config.limits.max_active);
+                world.keep_pace(pace);
                 world.follow(scheduler);
                 Rc::new(expansion.clone())
             }
@@ -657,7 +700,7 @@ impl Trial<'_> {
             Box::pin(async move {
                 act(&world, &watch, &driver, &played, Who::Setup).await;
                 world.resume_faults();
-                watch.clients_started.set(Some(world.ticks()));
+                watch.clients_started.set(Some(world.clock()));
                 for client in 0..played.phase().clients.len() {
                     let (inner, watch, driver, played) = (world.clone(), watch.clone(), driver.clone(), played.clone());
                     let work = async move { act(&inner, &watch, &driver, &played, Who::Client(client)).await };
@@ -680,7 +723,7 @@ impl Trial<'_> {
             if let (Some((after, appends)), Some(began)) = (crash, self.watch.clients_started.get()) {
                 let now = self.world.storage().appends();
                 let before = *appends_before.get_or_insert(now);
-                if self.world.ticks() >= began + after || (appends > 0 && now - before >= appends) {
+                if self.world.clock() >= began + after || (appends > 0 && now - before >= appends) {
                     return Ran::Crash;
                 }
             }

@@ -27,15 +27,18 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, stir, text_hash};
 use crate::coverage::Coverage;
 use crate::disk::{CrashEffect, DiskRates, SimDisk, session_of};
-use crate::exec::{Executor, Group, Polled, ROOT, TaskRef, Yield};
+use crate::exec::{Executor, Group, Polled, ROOT, Ready, TaskRef, Yield};
 use crate::plan::Plan;
 use crate::schedule::order::{DefaultOrder, Ordered};
+use crate::schedule::pace::{Moment, Pace};
 use crate::schedule::{Scheduler, Schedulers, Strategy, Turn};
 
-const EARLY: Site = Site::new(Class::World, "clock/early");
+/// The clock jumps although a task is ready.
+pub(crate) const EARLY: Site = Site::new(Class::World, "clock/early");
 const WALL: Site = Site::new(Class::World, "clock/wall");
 const WALL_STEP: Site = Site::new(Class::World, "clock/wall-step");
-const POSTPONE: Site = Site::new(Class::World, "task/postpone");
+/// A picked task is put behind the others.
+pub(crate) const POSTPONE: Site = Site::new(Class::World, "task/postpone");
 const HOLD: Site = Site::new(Class::World, "hold");
 const MODEL: Site = Site::new(Class::World, "model/latency");
 const PREPARE: Site = Site::new(Class::Fault, "trip/prepare");
@@ -106,8 +109,10 @@ struct Keep {
     order: Ordered,
     decisions: Vec<Deviation>,
     entities: BTreeMap<u64, String>,
-    /// Node that was running at each event.
-    causes: Vec<u32>,
+    /// Node that was running at each event, and the ticks that had begun.
+    causes: Vec<(u32, u32)>,
+    /// Logged draws before each tick.
+    drawn_before: Vec<usize>,
     warnings: Vec<String>,
 }
 
@@ -119,6 +124,7 @@ impl Keep {
         self.decisions.clear();
         self.entities.clear();
         self.causes.clear();
+        self.drawn_before.clear();
         self.warnings.clear();
     }
 }
@@ -140,8 +146,10 @@ pub struct Kept {
     pub ticks: Vec<(u64, String)>,
     /// Scheduling decisions that were not the default order's.
     pub decisions: Vec<Decision>,
-    /// Faults and circumstances other than the dull ones, each with the text of its entity.
-    pub drawn: Vec<(Drawn, String)>,
+    /// Faults and circumstances other than the dull ones, each with the text of its entity and its tick.
+    pub drawn: Vec<(Drawn, String, u32)>,
+    /// Each event: when, by whom, of which kind.
+    pub moments: Vec<Moment>,
     /// Contained problems.
     pub warnings: Vec<String>,
 }
@@ -295,6 +303,10 @@ pub struct World {
     keep: RefCell<Option<Keep>>,
     /// Buffers of the last recording, while nothing is kept.
     spare: RefCell<Option<Keep>>,
+    pace: RefCell<Option<Rc<Pace>>>,
+    /// Whether the host is the one after the refactoring, and the incarnation that already has its background task.
+    #[cfg(test)]
+    refactored: Cell<Option<Option<u16>>>,
 }
 
 impl World {
@@ -340,6 +352,9 @@ impl World {
             coverage: RefCell::default(),
             keep: RefCell::default(),
             spare: RefCell::default(),
+            pace: RefCell::default(),
+            #[cfg(test)]
+            refactored: Cell::default(),
         })
     }
 
@@ -382,6 +397,11 @@ impl World {
             Some(order) => kept.insert(spare.unwrap_or_default()).begin(order),
             None => *self.spare.borrow_mut() = spare,
         }
+        *self.pace.borrow_mut() = None;
+        #[cfg(test)]
+        if self.is_refactored() {
+            self.refactor();
+        }
         self.dying.set(false);
     }
 
@@ -398,6 +418,17 @@ impl World {
     pub fn follow(&self, scheduler: Rc<RefCell<dyn Scheduler>>) {
         scheduler.borrow_mut().begin(&self.chooser);
         *self.picker.borrow_mut() = Picker::Given(scheduler);
+    }
+
+    /// From now on time is told by the events of a recording, and its clock jumps and puts tasks back as it did there.
+    pub(crate) fn keep_pace(&self, pace: Rc<Pace>) {
+        *self.pace.borrow_mut() = Some(pace);
+    }
+
+    /// The tick that plans of the workload refer to: [`World::ticks`], or the recorded tick in a lenient replay.
+    pub(crate) fn clock(&self) -> u32 {
+        let ticks = self.ticks.get();
+        self.pace.borrow().as_ref().map_or(ticks, |pace| pace.now(ticks))
     }
 
     /// From now on another seed decides about faults, circumstances and the schedule.
@@ -577,18 +608,25 @@ impl World {
             (*hash, text)
         });
         let ticks = ticks.collect();
-        let drawn = self.chooser.drawn().into_iter().map(|drawn| {
+        let drawn = self.chooser.drawn().into_iter().enumerate().map(|(index, drawn)| {
             let entity = keep.entities.get(&drawn.entity).cloned().unwrap_or_else(|| format!("#{:016x}", drawn.entity));
-            (drawn, entity)
+            let begun = keep.drawn_before.partition_point(|before| *before <= index);
+            (drawn, entity, u32::try_from(begun).expect("ticks are counted in 32 bits").saturating_sub(1))
         });
         let decisions = keep.decisions.iter().map(|deviation| self.decision(deviation)).collect();
-        Kept { ticks, decisions, drawn: drawn.collect(), warnings: keep.warnings.clone() }
+        let history = self.history.borrow();
+        let moments = history.iter().zip(&keep.causes).map(|(event, (node, tick))| Moment {
+            tick: *tick,
+            task: self.exec.path(*node),
+            kind: event.fact.kind_name().to_owned(),
+        });
+        Kept { ticks, decisions, drawn: drawn.collect(), moments: moments.collect(), warnings: keep.warnings.clone() }
     }
 
     /// Path of the task that caused the event at `index` of the history, in a keeping trial.
     pub fn cause(&self, index: usize) -> Option<String> {
         let keep = self.keep.borrow();
-        keep.as_ref().and_then(|keep| keep.causes.get(index)).map(|node| self.exec.path(*node))
+        keep.as_ref().and_then(|keep| keep.causes.get(index)).map(|(node, _)| self.exec.path(*node))
     }
 
     /// Stable hash of a text that names an entity of a choice.
@@ -715,7 +753,10 @@ impl World {
         }
         let tick = self.ticks.get();
         self.ticks.set(tick + 1);
-        let jump = ready == 0 || (nearest.is_some() && self.chooser.one_in(EARLY, 0, plan.early));
+        if let Some(keep) = &mut *self.keep.borrow_mut() {
+            keep.drawn_before.push(self.chooser.logged());
+        }
+        let jump = ready == 0 || (nearest.is_some() && self.jumps_early(tick, plan.early));
         if let (true, Some(deadline)) = (jump, nearest) {
             self.jump(deadline);
             self.mix(tick, mix64(deadline), ready, What::Clock(deadline));
@@ -723,7 +764,7 @@ impl World {
         }
         let picked = self.pick(tick);
         let task = self.exec.ready().tasks()[picked.0];
-        if plan.postpone > 0 && ready > 1 && self.chooser.one_in(POSTPONE, task.hash, plan.postpone) {
+        if plan.postpone > 0 && ready > 1 && self.postpones(tick, &task, plan.postpone) {
             self.mix(tick, mix64(task.hash), ready, What::Postponed(task.node));
             self.exec.postpone(picked);
             return Tick::Ran;
@@ -737,6 +778,23 @@ impl World {
             Polled::Panicked(text) => Tick::Panicked(text),
             Polled::Pending | Polled::Ended => Tick::Ran,
         }
+    }
+
+    fn jumps_early(&self, tick: u32, rate: u32) -> bool {
+        let pace = self.pace.borrow();
+        let asked = pace.as_ref().filter(|_| rate > 0).map(|pace| pace.jumps(tick));
+        asked.unwrap_or_else(|| self.chooser.one_in(EARLY, 0, rate))
+    }
+
+    fn postpones(&self, tick: u32, task: &Ready, rate: u32) -> bool {
+        if let Some(pace) = &*self.pace.borrow() {
+            return pace.postpones(tick, || self.exec.path(task.node));
+        }
+        let put_back = self.chooser.one_in(POSTPONE, task.hash, rate);
+        if put_back && let Some(keep) = &mut *self.keep.borrow_mut() {
+            keep.entities.insert(task.hash, format!("#{:016x} {}", task.hash, self.exec.path(task.node)));
+        }
+        put_back
     }
 
     fn pick(&self, tick: u32) -> TaskRef {
@@ -799,6 +857,40 @@ impl World {
             debug_assert_eq!(keep.ticks.len(), tick as usize);
             keep.ticks.push((hash, what));
         }
+    }
+
+    fn held(&self, point: HoldPoint, session: Option<Sym>) -> Option<LocalFuture<Result<(), Injected>>> {
+        let rate = self.plan.get().hold;
+        if rate == 0 {
+            return None;
+        }
+        let entity = fold(self.entity(session), point as u64);
+        let turns = match self.chooser.chance(self.hold_site(), entity, rate, 4) {
+            0 => return None,
+            1 | 2 => 1,
+            3 => 4,
+            _ => {
+                let sleep = self.sleep_until(self.deadline_in(5));
+                return Some(Box::pin(async move {
+                    sleep.await;
+                    Ok(())
+                }));
+            }
+        };
+        Some(Box::pin(async move {
+            for _ in 0..turns {
+                Yield::once().await;
+            }
+            Ok(())
+        }))
+    }
+
+    fn hold_site(&self) -> Site {
+        #[cfg(test)]
+        if self.is_refactored() {
+            return Site::new(Class::World, "gate");
+        }
+        HOLD
     }
 
     fn count_injected(&self, index: usize) {
@@ -914,7 +1006,11 @@ impl Env for World {
             // A destructor of a dead process starts nothing.
             return;
         }
+        #[cfg(test)]
+        let label = if self.is_refactored() { crate::refactoring::label(label) } else { label };
         self.exec.spawn(self.process(), label, task);
+        #[cfg(test)]
+        self.spawn_background();
     }
 
     fn disk(&self) -> Rc<dyn Disk> {
@@ -959,7 +1055,11 @@ impl Env for World {
             self.coverage.borrow_mut().event(event.fact.kind_name(), *session, node, self.exec.role(node));
         }
         if let Some(keep) = &mut *self.keep.borrow_mut() {
-            keep.causes.push(self.exec.running());
+            keep.causes.push((self.exec.running(), self.ticks.get()));
+        }
+        if let Some(pace) = &*self.pace.borrow() {
+            let cause = self.exec.running();
+            pace.saw(event.fact.kind_name(), if cause == ROOT { "" } else { self.exec.role(cause) }, self.ticks.get());
         }
         let observer = self.observer.borrow().clone();
         match observer {
@@ -969,29 +1069,18 @@ impl Env for World {
     }
 
     fn hold(&self, point: HoldPoint, session: Option<Sym>) -> Option<LocalFuture<Result<(), Injected>>> {
-        let rate = self.plan.get().hold;
-        if rate == 0 {
-            return None;
-        }
-        let entity = fold(self.entity(session), point as u64);
-        let turns = match self.chooser.chance(HOLD, entity, rate, 4) {
-            0 => return None,
-            1 | 2 => 1,
-            3 => 4,
-            _ => {
-                let sleep = self.sleep_until(self.deadline_in(5));
-                return Some(Box::pin(async move {
-                    sleep.await;
-                    Ok(())
-                }));
-            }
-        };
-        Some(Box::pin(async move {
-            for _ in 0..turns {
+        #[cfg(test)]
+        if self.is_refactored() && crate::refactoring::awaits_at(point) {
+            let held = self.held(point, session);
+            return Some(Box::pin(async move {
                 Yield::once().await;
-            }
-            Ok(())
-        }))
+                match held {
+                    Some(held) => held.await,
+                    None => Ok(()),
+                }
+            }));
+        }
+        self.held(point, session)
     }
 
     fn trip(&self, target: FaultTarget, session: Option<Sym>) -> Result<(), Injected> {
@@ -1055,6 +1144,35 @@ pub fn uuid(family: u32, number: u32) -> String {
     hex(4, 0x8000 | (scattered >> 12) & 0xf | u64::from(family) << 4 & 0xff0);
     hex(12, tail);
     text
+}
+
+#[cfg(test)]
+impl World {
+    /// From now on the host is the one after the scripted refactoring.
+    pub(crate) fn refactor(&self) {
+        self.refactored.set(Some(None));
+    }
+
+    pub(crate) fn is_refactored(&self) -> bool {
+        self.refactored.get().is_some()
+    }
+
+    /// The task that the refactoring added to each process: it wakes a few times and does nothing.
+    fn spawn_background(&self) {
+        let incarnation = self.incarnation.get();
+        if self.refactored.get().is_none_or(|has| has == Some(incarnation)) {
+            return;
+        }
+        self.refactored.set(Some(Some(incarnation)));
+        let world = self.me.upgrade().expect("a world that spawns is there");
+        let (wakes, ms) = crate::refactoring::BACKGROUND;
+        let work = async move {
+            for _ in 0..wakes {
+                world.sleep_ms(ms).await;
+            }
+        };
+        self.exec.spawn(self.process(), TaskLabel { role: "background", session: None }, Box::pin(work));
+    }
 }
 
 impl World {

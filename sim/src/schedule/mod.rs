@@ -1,7 +1,9 @@
 //! Schedulers: which ready task is polled next. Owns the strategies and their state; must never look inside a task.
 
 pub mod delay;
+pub mod lenient;
 pub mod order;
+pub mod pace;
 pub mod pct;
 pub mod portfolio;
 pub mod pos;

@@ -346,7 +346,7 @@ fn a_deviation_list_replays_a_random_trial_exactly() {
     assert!(!decisions.is_empty() && decisions.iter().all(|decision| decision.index > 0 && decision.index < decision.candidates));
 
     let again = World::new();
-    let source = Source::recorded(drawn.iter().map(|(drawn, _)| (drawn.site, drawn.entity, drawn.occurrence, drawn.value)));
+    let source = Source::recorded(drawn.iter().map(|(drawn, _, _)| (drawn.site, drawn.entity, drawn.occurrence, drawn.value)));
     again.begin(0, source, Some(DefaultOrder::Fifo));
     again.set_plan(plan, BugSet::NONE, 8);
     let deviations = decisions.iter().map(|decision| (decision.tick, decision.index));

@@ -1,0 +1,292 @@
+//! The kept corpus: recordings that every change replays. Owns what is kept, under which names, and the count of what came of it; must never call an entry as expected
+//! that is not.
+
+use std::path::{Path, PathBuf};
+
+use hostproof_spec::bugs::{BUGS, Plan as BugPlan};
+use hostproof_spec::revision::Revision;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::aliases::{Alias, RENAMED};
+use crate::campaign;
+use crate::config::{Config, TrialId, WorkloadClass};
+use crate::exec::ExecError;
+use crate::files::{self, FileError};
+use crate::panics::{quiet_panics, simulated};
+use crate::recording::modes::{Mode, Search, Verdict, retell};
+use crate::recording::{Expected, Keeping, Recording, tell_seed};
+use crate::trial::{Origin, Runner};
+
+/// A corpus could not be read, replayed or added to.
+#[derive(Debug, thiserror::Error)]
+pub enum CorpusError {
+    /// A file is not there, or is no usable recording.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A file in the directory is a recording, but not a kept one.
+    #[error("{}: it does not say what must come of it; `hostproof sim corpus add` does", path.display())]
+    NotKept {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Nothing went wrong in the recording.
+    #[error("a recording without a finding has nothing to reproduce")]
+    Sound,
+    /// A name that is no file name.
+    #[error("`{0}` is no name for an entry: use small letters, digits and hyphens")]
+    Name(String),
+    /// An entry has that name.
+    #[error("{}: an entry of that name is there", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No simulation can run here.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+}
+
+/// One kept recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name: that of its file without `.json`.
+    pub name: String,
+    /// What must come of it, and why it is kept.
+    pub keeping: Keeping,
+    /// The recording.
+    pub recording: Recording,
+}
+
+/// What came of one entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replayed {
+    /// Its name.
+    pub name: String,
+    /// Its trial.
+    pub trial: TrialId,
+    /// What must come of it.
+    pub expect: Expected,
+    /// What came of it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Whether that is what must come of it.
+    pub as_expected: bool,
+    /// Trials that a lenient replay took; 0 when it replayed exactly.
+    pub tries: u32,
+    /// Decisions that fitted at first, and how many there are.
+    pub fitted: (usize, usize),
+    /// Events that happened as recorded at first, and how many there are.
+    pub followed: (usize, usize),
+    /// Faults whose occasion did not come.
+    pub unused: usize,
+}
+
+/// What came of a corpus.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Entries that showed their failure again.
+    pub reproduced: usize,
+    /// Those of them that went exactly as recorded.
+    pub exactly: usize,
+    /// Entries that no longer fail.
+    pub gone: usize,
+    /// Entries that could not be followed or failed otherwise.
+    pub diverged: usize,
+    /// Entries of which something else came than must.
+    pub unexpected: usize,
+    /// Each entry, by name.
+    pub entries: Vec<Replayed>,
+}
+
+/// Reads every entry of a directory, in order of their names. A file that is no kept recording is an error, so that none is passed over.
+///
+/// # Errors
+/// [`CorpusError`] names the file.
+pub fn read(dir: &Path) -> Result<Vec<Entry>, CorpusError> {
+    let mut entries = Vec::new();
+    for path in files::json_in(dir)? {
+        let recording = files::read_recording(&path)?;
+        let Some(keeping) = recording.kept.clone() else { return Err(CorpusError::NotKept { path }) };
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        entries.push(Entry { name, keeping, recording });
+    }
+    Ok(entries)
+}
+
+/// Replays every entry of a directory: exactly, and where that fails leniently.
+///
+/// # Errors
+/// [`CorpusError`].
+pub fn replay_all(dir: &Path) -> Result<Report, CorpusError> {
+    quiet_panics();
+    let entries = read(dir)?;
+    let mut runner = Runner::new()?;
+    Ok(simulated(|| replay_entries(&mut runner, &entries, RENAMED)))
+}
+
+/// Replays entries on the host of `runner`, whose names are those that `aliases` lead to.
+pub(crate) fn replay_entries(runner: &mut Runner, entries: &[Entry], aliases: &[Alias]) -> Report {
+    let mut report = Report::default();
+    for entry in entries {
+        let told = retell(runner, &entry.recording, Mode::Lenient, Search::default(), aliases);
+        let expect = entry.keeping.expect;
+        let as_expected = match told.verdict {
+            Verdict::Reproduced => {
+                report.reproduced += 1;
+                report.exactly += usize::from(told.tries == 0);
+                expect == Expected::Reproduced
+            }
+            Verdict::Gone => {
+                report.gone += 1;
+                expect == Expected::Gone
+            }
+            Verdict::Diverged { .. } => {
+                report.diverged += 1;
+                false
+            }
+        };
+        report.unexpected += usize::from(!as_expected);
+        report.entries.push(Replayed {
+            name: entry.name.clone(),
+            trial: entry.recording.trial,
+            expect,
+            verdict: told.verdict,
+            as_expected,
+            tries: told.tries,
+            fitted: told.fitted,
+            followed: told.followed,
+            unused: told.unused.len(),
+        });
+    }
+    report
+}
+
+/// Keeps a recording under a name. Returns the path of the entry.
+///
+/// # Errors
+/// [`CorpusError`]; an entry that is there is not written over.
+pub fn add(dir: &Path, recording: Recording, name: &str, keeping: Keeping) -> Result<PathBuf, CorpusError> {
+    let right = !name.is_empty() && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    if !right {
+        return Err(CorpusError::Name(name.to_owned()));
+    }
+    if recording.fingerprint.is_none() {
+        return Err(CorpusError::Sound);
+    }
+    let path = dir.join(format!("{name}.json"));
+    if path.exists() {
+        return Err(CorpusError::Exists { path });
+    }
+    let kept = Recording { kept: Some(keeping), ..recording }.compact();
+    files::write_text(dir, &format!("{name}.json"), &kept.to_text())?;
+    Ok(path)
+}
+
+/// The name that an entry gets by itself: its planted bugs or its invariant, its revision, and a number that is free.
+#[must_use]
+pub fn free_name(dir: &Path, recording: &Recording) -> String {
+    let what = match (&*recording.config.bugs, &recording.fingerprint) {
+        ([], Some(fingerprint)) => fingerprint.invariant.clone(),
+        (bugs, _) => bugs.join("-").to_lowercase(),
+    };
+    let stem = format!("{what}-{}", recording.config.revision);
+    let mut numbers = 1_u32..;
+    numbers
+        .find_map(|number| {
+            let name = format!("{stem}-{number}");
+            (!dir.join(format!("{name}.json")).exists()).then_some(name)
+        })
+        .expect("a directory has fewer entries than there are numbers")
+}
+
+/// How a corpus of planted bugs is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Filling {
+    /// Entries that must reproduce.
+    pub entries: usize,
+    /// Entries of the same trials on the sound host, which must be gone.
+    pub fixed: usize,
+    /// What the seeds are derived from.
+    pub base: u64,
+    /// Most trials for one bug under one revision and workload class.
+    pub trials: u64,
+}
+
+impl Default for Filling {
+    fn default() -> Self {
+        Self { entries: 100, fixed: 12, base: 0, trials: 3_000 }
+    }
+}
+
+/// Failing trials of each that the smallest ones are taken of.
+const CANDIDATES: usize = 6;
+
+/// Fills a directory with recordings of every planted bug under every revision that it shows in, the smallest ones of the first found. Returns how many were written.
+///
+/// # Errors
+/// [`CorpusError`].
+pub fn fill(dir: &Path, filling: Filling, each: &mut dyn FnMut(&str)) -> Result<usize, CorpusError> {
+    quiet_panics();
+    let mut runner = Runner::new()?;
+    let mut found: Vec<(&BugPlan, Vec<Recording>)> = Vec::new();
+    for plan in BUGS {
+        for revision in Revision::ALL {
+            let recordings = simulated(|| failing(&mut runner, plan, revision, filling));
+            each(&format!("{} {revision}: {}", plan.id, recordings.len()));
+            found.push((plan, recordings));
+        }
+    }
+    let mut written = 0;
+    let rounds = (0..CANDIDATES).flat_map(|round| found.iter().filter_map(move |(plan, all)| Some((plan, all.get(round)?))));
+    for (plan, recording) in rounds.take(filling.entries) {
+        let keeping = Keeping { expect: Expected::Reproduced, note: plan.title.to_owned() };
+        add(dir, recording.clone(), &free_name(dir, recording), keeping)?;
+        written += 1;
+    }
+    let firsts = found.iter().filter_map(|(plan, all)| Some((plan, all.first()?)));
+    for (plan, recording) in firsts.step_by((found.len() / filling.fixed.max(1)).max(1)).take(filling.fixed) {
+        let sound = Config { bugs: Vec::new(), ..recording.config.clone() };
+        let trial = sound.trial(recording.trial.lineage);
+        let note = format!("recorded while {} was planted: {}", plan.id, plan.title);
+        let fixed = Recording { trial, config: sound, ..recording.clone() };
+        let name = format!("fixed-{}-{}", plan.id.to_lowercase(), recording.config.revision);
+        add(dir, fixed, &name, Keeping { expect: Expected::Gone, note })?;
+        written += 1;
+    }
+    Ok(written)
+}
+
+/// The smallest failing trials of a bug, those of other fingerprints first.
+fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Filling) -> Vec<Recording> {
+    let mut found: Vec<Recording> = Vec::new();
+    for workload in [WorkloadClass::Short, WorkloadClass::Standard] {
+        let config = Config { revision, workload, ..Config::default() }.with_bug(plan.bug);
+        for index in 0..filling.trials {
+            let seed = campaign::seed(filling.base, index);
+            let outcome = runner.run(&config, Origin::Seed(seed.into()), None);
+            if outcome.findings.first().is_some_and(|finding| finding.invariant == plan.invariant) {
+                found.push(tell_seed(runner, &config, seed.into()).recording.compact());
+                if found.len() == CANDIDATES {
+                    break;
+                }
+            }
+        }
+        if !found.is_empty() {
+            break;
+        }
+    }
+    found.sort_by_key(|recording| recording.to_text().len());
+    let (mut new, mut known): (Vec<Recording>, Vec<Recording>) = (Vec::new(), Vec::new());
+    for recording in found {
+        let seen = new.iter().any(|other| other.fingerprint == recording.fingerprint);
+        if seen { known.push(recording) } else { new.push(recording) }
+    }
+    new.append(&mut known);
+    new
+}
+
+#[cfg(test)]
+mod tests;
