@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use hostproof_sim::campaign::Shard;
 use hostproof_sim::config::WorkloadClass;
+use hostproof_sim::corpus::Filling;
 use hostproof_sim::plan::FaultSet;
+use hostproof_sim::recording::Expected;
+use hostproof_sim::recording::modes::{Mode, Search};
 use hostproof_sim::schedule::Strategy;
 use hostproof_spec::bugs::Bug;
 use hostproof_spec::revision::Revision;
@@ -52,12 +55,15 @@ pub enum SimCommand {
     Run(RunArgs),
     /// Put the shards of a campaign together.
     Merge(MergeArgs),
-    /// Run one trial again, exactly: from its recording or its id.
+    /// Run one trial again: from its recording or its id.
     Replay(ReplayArgs),
     /// Print everything that a trial id stands for.
     Expand(ExpandArgs),
     /// Search for every planted bug, to see that the simulator finds them.
     Bugs(BugsArgs),
+    /// Keep recordings, and replay what was kept.
+    #[command(subcommand)]
+    Corpus(CorpusCommand),
     /// Run trials twice, in another order and in another process, and compare every tick.
     Audit(AuditArgs),
 }
@@ -131,6 +137,15 @@ pub struct ReplayArgs {
     /// Print every event of the history.
     #[arg(long)]
     pub log: bool,
+    /// How exactly: strict, lenient (on a host that changed since, with a search around the recording) or continue (and a random schedule after its end).
+    #[arg(long, default_value_t = Mode::default())]
+    pub mode: Mode,
+    /// Most trials of a lenient replay.
+    #[arg(long, default_value_t = Search::default().tries, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tries: u32,
+    /// What the trials of a lenient replay vary by.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
     /// Where recordings are looked for.
     #[arg(long, default_value = "hostproof-out")]
     pub out: PathBuf,
@@ -167,6 +182,66 @@ pub struct BugsArgs {
     /// Threads [default: one a core].
     #[arg(long, value_parser = parse_jobs)]
     pub jobs: Option<usize>,
+}
+
+/// `hostproof sim corpus`.
+#[derive(Debug, Subcommand)]
+pub enum CorpusCommand {
+    /// Keep a recording of a failing trial.
+    Add(CorpusAddArgs),
+    /// List what is kept.
+    List(CorpusArgs),
+    /// Replay everything that is kept: exactly, and where the host changed leniently.
+    Replay(CorpusArgs),
+    /// Search for planted bugs and keep recordings of all of them, the smallest ones of the first found.
+    Fill(CorpusFillArgs),
+}
+
+/// Where a corpus is.
+#[derive(Debug, Args)]
+pub struct CorpusArgs {
+    /// The directory of the corpus.
+    #[arg(long, default_value = "corpus")]
+    pub dir: PathBuf,
+}
+
+/// `hostproof sim corpus add`.
+#[derive(Debug, Args)]
+pub struct CorpusAddArgs {
+    /// A recording of a failing trial.
+    pub file: PathBuf,
+    /// What must come of it from now on: reproduced (its bug is planted) or gone (its bug was fixed).
+    #[arg(long, default_value_t = Expected::Reproduced)]
+    pub expect: Expected,
+    /// Its name [default: its bugs or its invariant, its revision and a number].
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Why it is kept.
+    #[arg(long, default_value = "")]
+    pub note: String,
+    /// The corpus.
+    #[command(flatten)]
+    pub corpus: CorpusArgs,
+}
+
+/// `hostproof sim corpus fill`.
+#[derive(Debug, Args)]
+pub struct CorpusFillArgs {
+    /// The corpus; entries that are there are not written over.
+    #[command(flatten)]
+    pub corpus: CorpusArgs,
+    /// Entries that must be reproduced.
+    #[arg(long, default_value_t = Filling::default().entries)]
+    pub entries: usize,
+    /// Entries of such trials on the host without the bug, which must be gone.
+    #[arg(long, default_value_t = Filling::default().fixed)]
+    pub fixed: usize,
+    /// What the seeds are derived from.
+    #[arg(long, default_value_t = Filling::default().base)]
+    pub base: u64,
+    /// Most trials for each bug, revision and size of workload.
+    #[arg(long, default_value_t = Filling::default().trials, value_parser = clap::value_parser!(u64).range(1..))]
+    pub trials: u64,
 }
 
 /// `hostproof sim audit`.

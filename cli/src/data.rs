@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hostproof_conformance::report;
 use hostproof_sim::campaign;
 use hostproof_sim::config::{Config, TrialId};
+use hostproof_sim::corpus;
 use hostproof_sim::hunt::Hunt;
+use hostproof_sim::recording::modes::Verdict;
+use hostproof_sim::recording::{Expected, Tool};
 use hostproof_sim::trial::{Expansion, Finding};
 use hostproof_spec::coverage::{Coverage, Covered};
 use hostproof_spec::envelope::{Envelope, Failure};
@@ -51,9 +54,89 @@ pub struct Replayed {
     pub fingerprint: Option<String>,
     /// Contained problems that the host warned of.
     pub warnings: Vec<String>,
+    /// With `--mode lenient` or `continue`: what came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lenient: Option<Followed>,
     /// With `--log`: every event, rendered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Vec<String>>,
+}
+
+/// How a recording was followed that need not replay exactly.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Followed {
+    /// Reproduced, gone or diverged.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Trials that it took; 0 when the recording replayed exactly.
+    pub tries: u32,
+    /// Decisions that fitted at first.
+    pub fitted: usize,
+    /// Decisions of the recording.
+    pub decisions: usize,
+    /// Recorded events that happened at first, in about their order.
+    pub followed: usize,
+    /// Events of the recording.
+    pub recorded: usize,
+    /// Decisions that never fitted in the trial that is told.
+    pub unfitted: Vec<String>,
+    /// Faults whose occasion never came in it.
+    pub unused: Vec<String>,
+}
+
+/// `sim corpus add`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CorpusKept {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub path: String,
+    /// What must come of it.
+    pub expect: Expected,
+}
+
+/// One entry of a corpus.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CorpusEntry {
+    /// Its name.
+    pub name: String,
+    /// What must come of it.
+    pub expect: Expected,
+    /// Why it is kept.
+    pub note: String,
+    /// The trial.
+    pub trial: TrialId,
+    /// Planted bugs.
+    pub bugs: Vec<String>,
+    /// What its failure is known by.
+    pub fingerprint: Option<String>,
+    /// Operations.
+    pub operations: usize,
+    /// Faults and circumstances.
+    pub faults: usize,
+    /// Scheduling decisions.
+    pub decisions: usize,
+    /// What recorded it.
+    pub tool: Tool,
+}
+
+/// `sim corpus list`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CorpusEntries {
+    /// The entries, by name.
+    pub entries: Vec<CorpusEntry>,
+}
+
+/// `sim corpus fill`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CorpusFilled {
+    /// Entries that were written.
+    pub written: usize,
 }
 
 /// `sim expand`.
@@ -204,6 +287,10 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("failure", of::<Envelope<Failure>>("Any command that ends with 2, 3 or 4 before it has a result, with --json")),
         ("sim-audit", of::<Envelope<Audited>>("hostproof sim audit --json")),
         ("sim-bugs", of::<Envelope<Bugs>>("hostproof sim bugs --json")),
+        ("sim-corpus-add", of::<Envelope<CorpusKept>>("hostproof sim corpus add --json")),
+        ("sim-corpus-fill", of::<Envelope<CorpusFilled>>("hostproof sim corpus fill --json")),
+        ("sim-corpus-list", of::<Envelope<CorpusEntries>>("hostproof sim corpus list --json")),
+        ("sim-corpus-replay", of::<Envelope<corpus::Report>>("hostproof sim corpus replay --json")),
         ("sim-expand", of::<Envelope<Expanded>>("hostproof sim expand --json")),
         ("sim-merge", of::<Envelope<Campaigned>>("hostproof sim merge --json")),
         ("sim-replay", of::<Envelope<Replayed>>("hostproof sim replay --json")),

@@ -12,7 +12,7 @@ pub mod output;
 pub mod sim;
 pub mod spec;
 
-use args::{Cli, Command, ConformanceCommand, SimCommand, SpecCommand};
+use args::{Cli, Command, ConformanceCommand, CorpusCommand, SimCommand, SpecCommand};
 use hostproof_spec::envelope::Exit;
 use output::Output;
 
@@ -27,6 +27,15 @@ pub fn run(cli: &Cli) -> Exit {
             SimCommand::Replay(args) => output.finish("sim replay", sim::replay(args)),
             SimCommand::Expand(args) => output.finish("sim expand", sim::expand(args)),
             SimCommand::Bugs(args) => output.finish("sim bugs", sim::bugs(args, output)),
+            SimCommand::Corpus(command) => {
+                let name = match command {
+                    CorpusCommand::Add(_) => "sim corpus add",
+                    CorpusCommand::List(_) => "sim corpus list",
+                    CorpusCommand::Replay(_) => "sim corpus replay",
+                    CorpusCommand::Fill(_) => "sim corpus fill",
+                };
+                output.finish(name, sim::corpus(command, output))
+            }
             SimCommand::Audit(args) => output.finish("sim audit", sim::audit(args)),
         },
         Command::Certify(args) => output.finish("certify", certify::certify(args, output)),

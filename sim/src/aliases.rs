@@ -32,6 +32,16 @@ pub struct Alias {
 /// Every renaming since the current recording format, oldest first.
 pub const RENAMED: &[Alias] = &[];
 
+/// Roles of callers: an operation goes as far as it can in its caller's task and then on in one of its own, so an await more or less decides which task does something.
+/// A lenient replay takes them for one.
+pub const CALLERS: [&str; 3] = ["setup", "client", "operation"];
+
+/// [`CALLERS`] by the names of today.
+#[must_use]
+pub fn callers(aliases: &[Alias]) -> Vec<String> {
+    CALLERS.iter().map(|role| current(aliases, Named::Role, role).to_owned()).collect()
+}
+
 /// The name that `old` has today. Renamings are followed in the order of the table, so that it cannot go round in circles.
 #[must_use]
 pub fn current<'a>(aliases: &[Alias], named: Named, old: &'a str) -> &'a str

@@ -287,6 +287,3 @@ fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Fil
     new.append(&mut known);
     new
 }
-
-#[cfg(test)]
-mod tests;

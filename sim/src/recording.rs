@@ -8,8 +8,9 @@ use std::rc::Rc;
 use hostproof_spec::history::render;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::choice::{Source, text_hash};
+use crate::choice::{Source, fold, text_hash};
 use crate::config::{Config, ConfigError, Lineage, SCHEMA, TrialId};
 use crate::schedule::order::DefaultOrder;
 use crate::schedule::replay::Recorded;
@@ -79,6 +80,23 @@ pub enum Expected {
     Reproduced,
     /// No failure: its bug was fixed.
     Gone,
+}
+
+/// Nothing of that name can be expected.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is nothing to expect; known are reproduced and gone")]
+pub struct UnknownExpectation(pub String);
+
+impl std::str::FromStr for Expected {
+    type Err = UnknownExpectation;
+
+    fn from_str(text: &str) -> Result<Self, UnknownExpectation> {
+        match text {
+            "reproduced" => Ok(Self::Reproduced),
+            "gone" => Ok(Self::Gone),
+            other => Err(UnknownExpectation(other.to_owned())),
+        }
+    }
 }
 
 impl std::fmt::Display for Expected {
@@ -183,6 +201,7 @@ impl Recording {
         {
             return Err(inconsistent("schema", format!("version {schema}; this build reads version {SCHEMA}")));
         }
+        let sum = serde_json::from_str(text).map(|said: Value| sum(&said)).unwrap_or_default();
         let recording: Self = serde_json::from_str(text).map_err(|error| RecordingError::Syntax {
             path: path.to_owned(),
             line: error.line(),
@@ -190,6 +209,12 @@ impl Recording {
             why: strip_place(&error.to_string()),
         })?;
         recording.check().map_err(|(place, why)| inconsistent(&place, why))?;
+        if recording.checksum != sum {
+            return Err(inconsistent(
+                "checksum",
+                format!("`{}` does not fit: the file was damaged or edited", recording.checksum),
+            ));
+        }
         Ok(recording)
     }
 
@@ -204,7 +229,7 @@ impl Recording {
     /// The same with the checksum of what it says.
     #[must_use]
     pub fn sealed(mut self) -> Self {
-        self.checksum = self.sum();
+        self.checksum = sum(&serde_json::to_value(&self).expect("a recording is plain data"));
         self
     }
 
@@ -213,11 +238,6 @@ impl Recording {
     pub fn compact(mut self) -> Self {
         self.ticks.clear();
         self.sealed()
-    }
-
-    fn sum(&self) -> String {
-        let unsealed = Self { checksum: String::new(), ..self.clone() };
-        format!("{:016x}", text_hash(&serde_json::to_string(&unsealed).expect("a recording is plain data")))
     }
 
     fn check(&self) -> Result<(), (String, String)> {
@@ -260,10 +280,28 @@ impl Recording {
         if let Some(index) = self.moments.iter().position(|moment| modes::read_moment(&self.tasks, moment).is_none()) {
             return bad(&format!("moments[{index}]"), "it is not a tick, a task's number or `-`, and kinds of facts".to_owned());
         }
-        if self.checksum != self.sum() {
-            return bad("checksum", format!("`{}` does not fit: the file was damaged or edited", self.checksum));
-        }
         Ok(())
+    }
+}
+
+/// The checksum of a recording: over what its file says, in any order and layout, so that a field that later versions add damages nothing.
+fn sum(recording: &Value) -> String {
+    let fields = recording.as_object().into_iter().flatten().filter(|(name, _)| *name != "checksum");
+    format!("{:016x}", hash_fields(fields))
+}
+
+fn hash_fields<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>) -> u64 {
+    let mut hashes: Vec<(&String, u64)> = fields.map(|(name, value)| (name, hash_value(value))).collect();
+    hashes.sort();
+    hashes.into_iter().fold(1, |hash, (name, value)| fold(fold(hash, text_hash(name)), value))
+}
+
+fn hash_value(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.iter().fold(2, |hash, item| fold(hash, hash_value(item))),
+        Value::Object(fields) => hash_fields(fields.iter()),
+        Value::String(text) => fold(3, text_hash(text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => fold(4, text_hash(&value.to_string())),
     }
 }
 

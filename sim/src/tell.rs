@@ -1,8 +1,10 @@
 //! One trial, told for people: from its id or from its recording, in a world of its own. Must never touch a file.
 
+use crate::aliases::RENAMED;
 use crate::config::{Config, Lineage};
 use crate::exec::ExecError;
 use crate::panics::{quiet_panics, simulated};
+use crate::recording::modes::{self, Mode, Retelling, Search};
 use crate::recording::{Divergence, Recording, Telling, tell_seed};
 use crate::trial::Runner;
 
@@ -24,6 +26,16 @@ pub fn replay(recording: &Recording) -> Result<Telling, ReplayError> {
     quiet_panics();
     let mut runner = Runner::new()?;
     Ok(simulated(|| crate::recording::replay(&mut runner, recording)).map_err(Box::new)?)
+}
+
+/// Replays a recording in a mode, on a host that may have changed since.
+///
+/// # Errors
+/// [`ExecError::InsideTokio`].
+pub fn retell(recording: &Recording, mode: Mode, search: Search) -> Result<Retelling, ExecError> {
+    quiet_panics();
+    let mut runner = Runner::new()?;
+    Ok(simulated(|| modes::retell(&mut runner, recording, mode, search, RENAMED)))
 }
 
 /// Why a replay failed.

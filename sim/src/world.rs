@@ -615,9 +615,10 @@ impl World {
         });
         let decisions = keep.decisions.iter().map(|deviation| self.decision(deviation)).collect();
         let history = self.history.borrow();
+        let mut paths = BTreeMap::new();
         let moments = history.iter().zip(&keep.causes).map(|(event, (node, tick))| Moment {
             tick: *tick,
-            task: self.exec.path(*node),
+            task: paths.entry(*node).or_insert_with(|| self.exec.path(*node)).clone(),
             kind: event.fact.kind_name().to_owned(),
         });
         Kept { ticks, decisions, drawn: drawn.collect(), moments: moments.collect(), warnings: keep.warnings.clone() }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod bugs;
+mod corpus;
 mod merge;
 mod replay;
 mod run;
@@ -18,6 +19,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub use audit::audit;
 pub use bugs::bugs;
+pub use corpus::corpus;
 pub use merge::merge;
 pub use replay::{expand, replay};
 pub use run::run;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use hostproof_sim::recording::Telling;
+use hostproof_sim::recording::modes::{Mode, Retelling, Search, Verdict};
+use hostproof_sim::recording::{Recording, Telling};
 use hostproof_sim::tell::{self, ReplayError};
 use hostproof_sim::trial::Expansion;
 use hostproof_spec::envelope::Exit;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use super::{Meant, exec, meant, tell_finding};
 use crate::args::{ExpandArgs, ReplayArgs};
-use crate::data::{Expanded, Replayed};
+use crate::data::{Expanded, Followed, Replayed};
 use crate::output::{Problem, Report, json_value};
 
 /// Runs one trial again.
@@ -18,14 +19,19 @@ use crate::output::{Problem, Report, json_value};
 /// # Errors
 /// Bad use; a divergence is our own fault.
 pub fn replay(args: &ReplayArgs) -> Result<Report<Value>, Problem> {
-    let telling = match meant(&args.trial, &args.config, &args.out)? {
-        Meant::Recorded(recording) => tell::replay(&recording).map_err(|error| match error {
-            ReplayError::Divergence(divergence) => Problem::fault(format!("the recording does not replay: {divergence}")).help(
-                format!("it was made by {} {}; the same build replays it exactly", recording.tool.name, recording.tool.version),
-            ),
-            ReplayError::Exec(error) => exec(error),
-        })?,
-        Meant::Id(id, config) => tell::tell(&config, id.lineage).map_err(exec)?,
+    let (telling, lenient) = match meant(&args.trial, &args.config, &args.out)? {
+        Meant::Recorded(recording) if args.mode == Mode::Strict => (strict(&recording)?, None),
+        Meant::Recorded(recording) => {
+            let search = Search { tries: args.tries, seed: args.seed };
+            let retold = tell::retell(&recording, args.mode, search).map_err(exec)?;
+            let lenient = followed(&retold);
+            (retold.telling, Some(lenient))
+        }
+        Meant::Id(..) if args.mode != Mode::Strict => {
+            return Err(Problem::usage(format!("only a recording can be replayed in the mode {}", args.mode))
+                .help("a trial id says nothing of what happened; give the path of a recording"));
+        }
+        Meant::Id(id, config) => (tell::tell(&config, id.lineage).map_err(exec)?, None),
     };
     let findings = &telling.outcome.findings;
     let data = Replayed {
@@ -37,9 +43,57 @@ pub fn replay(args: &ReplayArgs) -> Result<Report<Value>, Problem> {
         fingerprint: telling.recording.fingerprint.as_ref().map(ToString::to_string),
         warnings: telling.warnings.clone(),
         log: args.log.then(|| telling.events.clone()),
+        lenient,
     };
-    let exit = if findings.is_empty() { Exit::Ok } else { Exit::Found };
-    Ok(Report { exit, data: json_value(&data)?, text: told_replay(&telling, args.log) })
+    let exit = match &data.lenient {
+        _ if !findings.is_empty() => Exit::Found,
+        // Nothing is wrong in a trial that is not the one that was asked about.
+        Some(Followed { verdict: Verdict::Diverged { .. }, .. }) => Exit::Inconclusive,
+        _ => Exit::Ok,
+    };
+    let text = data.lenient.as_ref().map(told_lenient).unwrap_or_default() + &told_replay(&telling, args.log);
+    Ok(Report { exit, data: json_value(&data)?, text })
+}
+
+fn strict(recording: &Recording) -> Result<Telling, Problem> {
+    tell::replay(recording).map_err(|error| match error {
+        ReplayError::Divergence(divergence) => {
+            Problem::fault(format!("the recording does not replay: {divergence}")).help(format!(
+                "it was made by {} {}; the same build replays it exactly, --mode lenient follows it on a host that changed since",
+                recording.tool.name, recording.tool.version
+            ))
+        }
+        ReplayError::Exec(error) => exec(error),
+    })
+}
+
+fn followed(retold: &Retelling) -> Followed {
+    Followed {
+        verdict: retold.verdict.clone(),
+        tries: retold.tries,
+        fitted: retold.fitted.0,
+        decisions: retold.fitted.1,
+        followed: retold.followed.0,
+        recorded: retold.followed.1,
+        unfitted: retold.unfitted.clone(),
+        unused: retold.unused.clone(),
+    }
+}
+
+fn told_lenient(followed: &Followed) -> String {
+    let Followed { verdict, tries, fitted, decisions, followed, recorded, unfitted, unused } = followed;
+    let how = match (verdict, tries) {
+        (Verdict::Reproduced, 0) => "exactly".to_owned(),
+        (Verdict::Diverged { why }, _) => why.clone(),
+        (_, tries) => format!("after {tries} {}", if *tries == 1 { "trial" } else { "trials" }),
+    };
+    let mut text = format!("{} · {how} · decisions {fitted} of {decisions} · events {followed} of {recorded}\n", verdict.name());
+    for (what, lines) in [("never fitted", unfitted), ("never came", unused)] {
+        for line in lines {
+            let _ = writeln!(text, "{what}: {line}");
+        }
+    }
+    text
 }
 
 fn told_replay(telling: &Telling, log: bool) -> String {

@@ -9,8 +9,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Recording, Telling, entity_hash, replay, telling};
-use crate::aliases::{Alias, renamed};
+use super::{Fingerprint, Recording, Telling, entity_hash, replay, telling};
+use crate::aliases::{Alias, callers, renamed};
 use crate::choice::{Source, mix64};
 use crate::schedule::Strategy;
 use crate::schedule::lenient::{Lead, Lenient, Onward};
@@ -212,31 +212,47 @@ pub fn retell(runner: &mut Runner, recording: &Recording, mode: Mode, search: Se
 
 /// Replays a recording without asking first whether it replays exactly.
 pub fn lenient(runner: &mut Runner, recording: &Recording, mode: Mode, search: Search, aliases: &[Alias]) -> Retelling {
-    let recording = renamed(recording, aliases);
+    let (recording, callers) = (renamed(recording, aliases), callers(aliases));
+    let tries = search.tries.max(1);
     let mut first: Option<Retelling> = None;
-    let mut other = None;
-    for number in 0..search.tries.max(1) {
-        let found = attempt(runner, &recording, &Recipe::draw(&recording, mode, search, number));
-        let fingerprint = found.telling.recording.fingerprint.clone();
-        if fingerprint.is_some() && fingerprint == recording.fingerprint {
-            let (fitted, followed) =
-                first.as_ref().map_or((found.fitted, found.followed), |first| (first.fitted, first.followed));
-            return Retelling { verdict: Verdict::Reproduced, tries: number + 1, fitted, followed, ..found };
+    let mut other: Option<Retelling> = None;
+    for number in 0..tries {
+        let found = attempt(runner, &recording, &Recipe::draw(&recording, mode, search, number), &callers);
+        let (fitted, followed) = first.as_ref().map_or((found.fitted, found.followed), |first| (first.fitted, first.followed));
+        let found = Retelling { tries: number + 1, fitted, followed, ..found };
+        let fingerprint = found.telling.recording.fingerprint.as_ref();
+        if alike(recording.fingerprint.as_ref(), fingerprint, &callers) {
+            return Retelling { verdict: Verdict::Reproduced, ..found };
         }
-        other = other.or(fingerprint);
+        if fingerprint.is_some() {
+            other.get_or_insert_with(|| found.clone());
+        }
         first.get_or_insert(found);
     }
+    if let Some(other) = other {
+        let failure = other.telling.recording.fingerprint.as_ref().map(ToString::to_string).unwrap_or_default();
+        return Retelling { verdict: Verdict::Diverged { why: format!("another failure: {failure}") }, tries, ..other };
+    }
     let found = first.expect("at least one try");
-    let tries = search.tries.max(1);
-    let verdict = match other {
-        Some(other) => Verdict::Diverged { why: format!("another failure: {other}") },
-        None if !followed(&found) => {
-            let ((fitted, decisions), (seen, events)) = (found.fitted, found.followed);
-            Verdict::Diverged { why: format!("{fitted} of {decisions} decisions fitted and {seen} of {events} events happened") }
-        }
-        None => Verdict::Gone,
+    let verdict = if followed(&found) {
+        Verdict::Gone
+    } else {
+        let ((fitted, decisions), (seen, events)) = (found.fitted, found.followed);
+        Verdict::Diverged { why: format!("{fitted} of {decisions} decisions fitted and {seen} of {events} events happened") }
     };
     Retelling { verdict, tries, ..found }
+}
+
+/// Whether two failures are one, whichever task of a caller did something.
+fn alike(one: Option<&Fingerprint>, other: Option<&Fingerprint>, callers: &[String]) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return false };
+    let label = |label: &String| match label.split_once(" in ") {
+        Some((kind, role)) if callers.iter().any(|caller| caller == role) => format!("{kind} in a caller"),
+        _ => label.clone(),
+    };
+    let of =
+        |fingerprint: &Fingerprint| Fingerprint { labels: fingerprint.labels.iter().map(label).collect(), ..fingerprint.clone() };
+    of(one) == of(other)
 }
 
 /// Whether a trial went about as recorded: at least half of its decisions fitted, or half of its events happened.
@@ -247,19 +263,20 @@ fn followed(found: &Retelling) -> bool {
 
 fn exact(recording: &Recording, telling: Telling) -> Retelling {
     let all = |count: usize| (count, count);
+    let events = recording.moments.iter().map(|moment| moment.split(' ').count().saturating_sub(2)).sum();
     Retelling {
         verdict: Verdict::Reproduced,
         tries: 0,
         fitted: all(recording.decisions.len()),
-        followed: all(recording.moments.len()),
+        followed: all(events),
         unfitted: Vec::new(),
         unused: Vec::new(),
         telling,
     }
 }
 
-fn attempt(runner: &mut Runner, recording: &Recording, recipe: &Recipe) -> Retelling {
-    let pace = Rc::new(pace(recording));
+fn attempt(runner: &mut Runner, recording: &Recording, recipe: &Recipe, callers: &[String]) -> Retelling {
+    let pace = Rc::new(pace(recording, callers));
     let decisions = recipe.decisions(recording);
     let known = decisions.len();
     let lenient =
@@ -307,7 +324,7 @@ fn in_pace(site: &str) -> bool {
     site == EARLY.name || site == POSTPONE.name
 }
 
-fn pace(recording: &Recording) -> Pace {
+fn pace(recording: &Recording, callers: &[String]) -> Pace {
     let moments = recording.moments.iter().filter_map(|moment| read_moment(&recording.tasks, moment)).flatten().collect();
     let at = |site: &'static str| recording.faults.iter().filter(move |fault| fault.site == site);
     let early = at(EARLY.name).map(|fault| fault.tick).collect();
@@ -315,7 +332,7 @@ fn pace(recording: &Recording) -> Pace {
         let path = fault.entity.split_once(' ').map_or("", |(_, path)| path);
         (fault.tick, path.to_owned())
     });
-    Pace::new(moments, early, postponed.collect())
+    Pace::new(moments, early, postponed.collect(), callers.to_vec())
 }
 
 /// The events of `<ticks> <task> <kind>...`; nothing if it is not that.

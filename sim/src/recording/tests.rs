@@ -85,9 +85,39 @@ fn a_recording_without_its_decisions_goes_another_way() {
 }
 
 #[test]
+fn a_compact_recording_replays_as_exactly() {
+    let mut runner = Runner::new().unwrap();
+    let whole = kept(3);
+    let compact = whole.clone().compact();
+    assert!(compact.ticks.is_empty() && compact.to_text().len() < whole.to_text().len());
+    replay(&mut runner, &Recording::parse("r.json", &compact.to_text()).unwrap()).unwrap_or_else(|error| panic!("{error}"));
+    let other = Recording { hash: "0123456789abcdef".to_owned(), ..compact };
+    let divergence = replay(&mut runner, &other).unwrap_err();
+    assert!(divergence.diff.contains("-end 0123456789abcdef"), "{divergence}");
+}
+
+#[test]
+fn every_changed_digit_is_noticed_by_the_checksum() {
+    let text = kept(3).compact().to_text();
+    let digits: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()).map(|(at, _)| at).collect();
+    for at in digits.iter().step_by(7) {
+        let mut bytes = text.clone().into_bytes();
+        bytes[*at] = if bytes[*at] == b'9' { b'8' } else { bytes[*at] + 1 };
+        let damaged = String::from_utf8(bytes).unwrap();
+        assert!(Recording::parse("r.json", &damaged).is_err(), "byte {at}");
+    }
+}
+
+#[test]
 fn damage_is_told_with_file_and_place() {
     let text = kept(1).to_text();
     let parse = |text: &str| Recording::parse("r.json", text).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        parse(r#"{ "schema": 1, "trial": "hp1-00000000-0000000000000000" }"#),
+        @"r.json: at schema: version 1; this build reads version 2"
+    );
+    let edited = text.replacen("\"writeDelayMs\": ", "\"writeDelayMs\": 1", 1);
+    assert!(parse(&edited).contains("at checksum") && parse(&edited).contains("damaged or edited"), "{}", parse(&edited));
     insta::assert_snapshot!(parse(""), @"r.json:1:0: not a recording: EOF while parsing a value");
     assert!(parse(&text[..text.len() / 2]).starts_with("r.json:"));
     assert!(parse(&text.replacen("\"schema\": 2", "\"schema\": 99", 1)).starts_with("r.json: at schema: version 99"));

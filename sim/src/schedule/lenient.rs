@@ -159,8 +159,19 @@ impl Lenient {
         if self.insisted.0.is_multiple_of(INSISTENCE) {
             return None;
         }
-        let expected = self.pace.expected()?;
-        self.position(turn, &expected.task)
+        let expected = &self.pace.expected()?.task;
+        self.position(turn, expected).or_else(|| self.relative(turn, expected))
+    }
+
+    /// A caller's task above or below that of `path`: what one did, the other may do after an await more or less.
+    fn relative(&self, turn: &Turn<'_>, path: &str) -> Option<usize> {
+        let below = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
+        turn.ready.tasks().iter().position(|task| {
+            self.pace.same_role(task.label.role, role_of(path)) && {
+                let here = self.path(turn.exec, task.node);
+                below(&here, path) || below(path, &here)
+            }
+        })
     }
 
     fn gone_on(&mut self, turn: &Turn<'_>, now: u32) -> Option<usize> {
