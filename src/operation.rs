@@ -105,6 +105,12 @@ impl End {
 }
 
 impl Pending {
+    /// Whether the call ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.end.answered.borrow().is_some()
+    }
+
     /// The outcome, if the call ended.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {

@@ -10,6 +10,7 @@ use hostproof_sim::campaign;
 use hostproof_sim::config::{Config, TrialId};
 use hostproof_sim::corpus;
 use hostproof_sim::hunt::Hunt;
+use hostproof_sim::liveness::WaitGraph;
 use hostproof_sim::recording::modes::Verdict;
 use hostproof_sim::recording::{Expected, Tool};
 use hostproof_sim::trial::{Expansion, Finding};
@@ -54,6 +55,9 @@ pub struct Replayed {
     pub fingerprint: Option<String>,
     /// Contained problems that the host warned of.
     pub warnings: Vec<String>,
+    /// Who waits for whom, when the trial stood still or moved for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<WaitGraph>,
     /// With `--mode lenient` or `continue`: what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lenient: Option<Followed>,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::choice::text_hash;
 use crate::plan::FaultSet;
 use crate::schedule::Strategy;
+use crate::subject::SubjectName;
 
 /// Version of the forms of trials: what a seed expands to, and recordings. A change of either raises it.
 pub const SCHEMA: u32 = 2;
@@ -95,6 +96,9 @@ pub struct Config {
     pub limits: Limits,
     /// Ids of the planted bugs that are active, in order.
     pub bugs: Vec<String>,
+    /// Which host is simulated.
+    #[serde(default, skip_serializing_if = "SubjectName::is_reference")]
+    pub subject: SubjectName,
 }
 
 impl Default for Config {
@@ -107,6 +111,7 @@ impl Default for Config {
             faults: FaultSet::ALL,
             limits: Limits::default(),
             bugs: Vec::new(),
+            subject: SubjectName::default(),
         }
     }
 }
@@ -191,7 +196,7 @@ impl Config {
     }
 }
 
-fn fields(config: &Config) -> [(&'static str, String); 7] {
+fn fields(config: &Config) -> [(&'static str, String); 8] {
     let Limits { ticks, settle, max_active } = config.limits;
     [
         ("schema", config.schema.to_string()),
@@ -201,6 +206,7 @@ fn fields(config: &Config) -> [(&'static str, String); 7] {
         ("faults", config.faults.to_string()),
         ("limits", format!("{ticks} ticks, {settle} to settle, {max_active} active")),
         ("bugs", if config.bugs.is_empty() { "none".to_owned() } else { config.bugs.join(",") }),
+        ("subject", config.subject.to_string()),
     ]
 }
 

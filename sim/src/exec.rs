@@ -295,10 +295,20 @@ impl Executor {
         self.state.borrow().live
     }
 
-    /// The paths of the tasks that have not ended, in slot order.
-    pub fn live_roles(&self) -> Vec<String> {
-        let nodes: Vec<u32> = self.state.borrow().slots.iter().filter(|slot| slot.task.is_some()).map(|slot| slot.node).collect();
-        nodes.into_iter().map(|node| self.path(node)).collect()
+    /// The paths and labels of the tasks that have not ended, in order of their birth.
+    pub fn live_tasks(&self) -> Vec<(u32, TaskLabel)> {
+        let state = self.state.borrow();
+        let live = state.slots.iter().filter(|slot| slot.task.is_some());
+        let mut tasks: Vec<_> = live.map(|slot| (slot.node, state.nodes[slot.node as usize].label)).collect();
+        tasks.sort_unstable_by_key(|(node, _)| *node);
+        tasks
+    }
+
+    /// Whether a task with one of these roles has not ended.
+    pub fn has_live(&self, roles: &[&str]) -> bool {
+        let state = self.state.borrow();
+        let role = |node: u32| state.nodes[node as usize].label.role;
+        state.slots.iter().any(|slot| slot.task.is_some() && roles.contains(&role(slot.node)))
     }
 
     /// The path of the task that is being polled; [`ROOT`] outside.

@@ -12,12 +12,14 @@ pub mod disk;
 pub mod exec;
 pub mod files;
 pub mod hunt;
+pub mod liveness;
 mod panics;
 pub mod plan;
 pub mod recording;
 #[cfg(test)]
 mod refactoring;
 pub mod schedule;
+pub mod subject;
 pub mod tell;
 pub mod trial;
 pub mod workload;

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::choice::{Source, fold, text_hash};
 use crate::config::{Config, ConfigError, Lineage, SCHEMA, TrialId};
+use crate::liveness::WaitGraph;
 use crate::schedule::order::DefaultOrder;
 use crate::schedule::replay::Recorded;
 use crate::trial::{Expansion, Finding, Origin, Outcome, Runner};
@@ -339,6 +340,8 @@ pub struct Telling {
     pub events: Vec<String>,
     /// Contained problems.
     pub warnings: Vec<String>,
+    /// Who waits for whom, when it stood still or moved for ever.
+    pub waits: Option<WaitGraph>,
     /// The recording.
     pub recording: Recording,
 }
@@ -476,7 +479,7 @@ fn telling(
         checksum: String::new(),
     }
     .sealed();
-    Telling { outcome, ticks, events: world.events, warnings: kept.warnings, recording }
+    Telling { outcome, ticks, events: world.events, warnings: kept.warnings, waits: world.waits, recording }
 }
 
 fn fingerprint(
@@ -515,6 +518,7 @@ pub(crate) struct Told {
     pub(crate) events: Vec<String>,
     pub(crate) causes: BTreeMap<usize, String>,
     pub(crate) kinds: BTreeMap<usize, &'static str>,
+    pub(crate) waits: Option<WaitGraph>,
 }
 
 impl Told {
@@ -529,6 +533,7 @@ impl Told {
                 .iter()
                 .filter_map(|index| history.get(*index).map(|event| (*index, event.fact.kind_name())))
                 .collect(),
+            waits: None,
         }
     }
 }

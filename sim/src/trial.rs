@@ -8,11 +8,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hostproof::env::{Env, Thrown};
-use hostproof::host::Host;
-use hostproof::operation::Driver;
 use hostproof::persistence::LineWork;
 use hostproof_spec::history::{Event, Fact, Source as Sender, StorageFault, Verb};
-use hostproof_spec::invariants::{Checker, FieldSet};
+use hostproof_spec::invariants::Checker;
 use hostproof_spec::names::Sym;
 use hostproof_spec::operation::Operation;
 use hostproof_spec::refusal::RefusalClass;
@@ -26,14 +24,17 @@ use crate::choice::{Chooser, Source, fold};
 use crate::config::{Branch, Config, Lineage};
 use crate::disk::session_of;
 use crate::exec::{ExecError, Executor, Yield};
+use crate::liveness::MUST_END;
 use crate::plan::{FaultClass, FaultSet, Plan, expected_decisions};
 use crate::recording::Told;
 use crate::schedule::Scheduler;
 use crate::schedule::order::DefaultOrder;
 use crate::schedule::pace::Pace;
+use crate::subject::{Mounted, OwnInvariants, SubjectName};
 use crate::workload::{End, Phase, Workload, generate};
 use crate::world::{Observer, Tick, World};
-use planned::{Place, Planned, Played, Who};
+pub use planned::Planned;
+use planned::{Place, Played, Who};
 
 /// Everything that a seed stands for under a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +71,7 @@ impl Expansion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Finding {
-    /// Name of the invariant; `panic` and `livelock` for what no history shows.
+    /// Name of the invariant; `panic`, `livelock` and `deadlock` for what no history shows.
     pub invariant: String,
     /// Requirement that is broken, where one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,10 +191,22 @@ struct Armed {
     left: u32,
 }
 
+/// Findings that are told with who waits for whom.
+const STANDSTILLS: [&str; 3] = ["liveness", "livelock", "deadlock"];
+
+/// What a [`Watch`] is made for.
+type MadeFor = (Revision, u32, SubjectName);
+
+fn made_for(config: &Config) -> MadeFor {
+    (config.revision, config.limits.max_active, config.subject)
+}
+
 /// Checks every event, counts, and acts where the workload says so.
 struct Watch {
     checker: RefCell<Checker>,
-    driver: RefCell<Option<Rc<Driver>>>,
+    own: RefCell<Option<Box<dyn OwnInvariants>>>,
+    found: RefCell<Vec<Finding>>,
+    driver: RefCell<Option<Rc<dyn Mounted>>>,
     /// The phase whose observers are armed.
     played: RefCell<Option<Played>>,
     armed: RefCell<Vec<Armed>>,
@@ -222,11 +235,14 @@ impl Counts {
 }
 
 impl Watch {
-    fn new(revision: Revision, max_active: u32) -> Self {
+    fn new((revision, max_active, subject): MadeFor) -> Self {
         let rules = revision.rules();
         let limit = rules.capacity.then_some(max_active);
+        let subject = subject.subject();
         Self {
-            checker: RefCell::new(Checker::new(rules, FieldSet::ALL).with_limits(limit)),
+            checker: RefCell::new(subject.checker(rules, limit)),
+            own: RefCell::new(subject.own()),
+            found: RefCell::default(),
             driver: RefCell::default(),
             played: RefCell::default(),
             armed: RefCell::default(),
@@ -244,6 +260,10 @@ impl Watch {
 
     fn clear(&self) {
         self.checker.borrow_mut().clear();
+        if let Some(own) = &mut *self.own.borrow_mut() {
+            own.clear();
+        }
+        self.found.borrow_mut().clear();
         *self.driver.borrow_mut() = None;
         self.disarm();
         self.open.borrow_mut().clear();
@@ -314,6 +334,12 @@ impl Watch {
         checker.observe(world.names(), event);
         if !self.violated.get() && !checker.violations().is_empty() {
             self.violated.set(true);
+        }
+        if let Some(own) = &mut *self.own.borrow_mut()
+            && let Some(finding) = own.observe(world.names(), world.history().len() - 1, event)
+        {
+            self.violated.set(true);
+            self.found.borrow_mut().push(finding);
         }
     }
 
@@ -440,7 +466,7 @@ impl Observer for Watch {
 pub struct Runner {
     world: Rc<World>,
     watch: Rc<Watch>,
-    made_for: (Revision, u32),
+    made_for: MadeFor,
     told: Option<Told>,
     parse: bool,
 }
@@ -462,8 +488,8 @@ impl Runner {
     pub fn new() -> Result<Self, ExecError> {
         Executor::check_surroundings()?;
         let config = Config::default();
-        let made_for = (config.revision, config.limits.max_active);
-        Ok(Self { world: World::new(), watch: Rc::new(Watch::new(made_for.0, made_for.1)), made_for, told: None, parse: false })
+        let made_for = made_for(&config);
+        Ok(Self { world: World::new(), watch: Rc::new(Watch::new(made_for)), made_for, told: None, parse: false })
     }
 
     /// A runner whose host is the one after the scripted refactoring.
@@ -482,9 +508,9 @@ impl Runner {
 
     /// Runs one trial. `keep` records what a recording needs, with decisions as deviations from an order.
     pub fn run(&mut self, config: &Config, origin: Origin<'_>, keep: Option<DefaultOrder>) -> Outcome {
-        let made_for = (config.revision, config.limits.max_active);
+        let made_for = made_for(config);
         if self.made_for != made_for {
-            self.watch = Rc::new(Watch::new(made_for.0, made_for.1));
+            self.watch = Rc::new(Watch::new(made_for));
             self.made_for = made_for;
         }
         let world = self.world.clone();
@@ -536,10 +562,14 @@ impl Runner {
             Err(Stop::Wrong) => None,
             Err(Stop::Panicked(text)) => Some(("panic", format!("the host panicked: {text}"))),
             Err(Stop::Livelock(text)) => Some(("livelock", text)),
+            Err(Stop::Deadlock(text)) => Some(("deadlock", text)),
         };
         let finished = wrong.is_none() && !self.watch.violated.get();
         if finished {
             self.watch.checker.borrow_mut().finish(world.names());
+            if let Some(own) = &mut *self.watch.own.borrow_mut() {
+                self.watch.found.borrow_mut().extend(own.finish(world.names()));
+            }
         }
         let restarts = trial.restarts;
         let busy = trial.calm_at.unwrap_or_else(|| world.ticks());
@@ -553,10 +583,11 @@ impl Runner {
                 events: violation.facts.iter().flatten().copied().collect(),
             });
         }
+        findings.append(&mut self.watch.found.borrow_mut());
         if let Some((invariant, message)) = wrong {
             findings.push(Finding {
                 invariant: invariant.to_owned(),
-                requirement: None,
+                requirement: (invariant != "panic").then(|| "LIVE-01".to_owned()),
                 subject: None,
                 message,
                 events: Vec::new(),
@@ -591,13 +622,18 @@ impl Runner {
         self.watch.disarm();
         let interesting: Vec<usize> = outcome.findings.iter().flat_map(|finding| finding.events.clone()).collect();
         self.told = keep.map(|_| Told::of(&world, &interesting));
+        if let Some(told) = &mut self.told
+            && outcome.findings.iter().any(|finding| STANDSTILLS.contains(&finding.invariant.as_str()))
+        {
+            told.waits = Some(world.wait_graph());
+        }
         world.end(|| drop(driver));
         if outcome.findings.iter().any(|finding| finding.invariant == "panic") {
             // What a panic left behind is not trusted: the next trial gets a new world. The points that were reached are kept.
             let fresh = World::new();
             fresh.take_points(&self.world);
             self.world = fresh;
-            self.watch = Rc::new(Watch::new(made_for.0, made_for.1));
+            self.watch = Rc::new(Watch::new(made_for));
         }
         outcome
     }
@@ -627,6 +663,7 @@ enum Stop {
     Wrong,
     Panicked(String),
     Livelock(String),
+    Deadlock(String),
 }
 
 struct Trial<'a> {
@@ -634,7 +671,7 @@ struct Trial<'a> {
     watch: &'a Rc<Watch>,
     config: &'a Config,
     expansion: Rc<Expansion>,
-    driver: Option<Rc<Driver>>,
+    driver: Option<Rc<dyn Mounted>>,
     restarts: u32,
     /// Branches to come, in order.
     branches: Vec<Branch>,
@@ -689,7 +726,7 @@ impl Trial<'_> {
         let env: Rc<dyn Env> = self.world.clone();
         self.world.set_model(self.expansion.clone());
         let played = Played { expansion: self.expansion.clone(), number };
-        let driver = Driver::new(Host::new(env, self.config.revision.rules()));
+        let driver = self.config.subject.subject().mount(env, self.config.revision.rules());
         self.watch.arm(self.world, &played);
         *self.watch.driver.borrow_mut() = Some(driver.clone());
         self.driver = Some(driver.clone());
@@ -745,7 +782,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Runs to rest within the bound that a fair schedule without faults has.
+    /// Runs to rest within the bound that a fair schedule has.
     fn settle(&mut self, what: &str) -> Result<(), Stop> {
         let limit = self.world.ticks() + self.config.limits.settle;
         match self.tick_until(limit, None) {
@@ -758,12 +795,29 @@ impl Trial<'_> {
                     set.tasks().iter().take(4).map(|task| self.world.exec().path(task.node)).collect()
                 };
                 Err(Stop::Livelock(format!(
-                    "{what}: still moving after {} ticks without faults; ready: {}",
+                    "{what}: still moving after {} ticks; ready: {}",
                     self.config.limits.settle,
                     ready.join(", ")
                 )))
             }
         }
+    }
+
+    /// Runs to rest; then no operation may be open, and nobody may be in the middle of a release.
+    fn settle_whole(&mut self, what: &str) -> Result<(), Stop> {
+        self.settle(what)?;
+        self.nobody_is_stuck(what)
+    }
+
+    fn nobody_is_stuck(&self, what: &str) -> Result<(), Stop> {
+        if let Some((op, _)) = self.watch.open.borrow().first() {
+            let op = self.world.names().text(*op);
+            return Err(Stop::Deadlock(format!("{what}: operation {op} has no outcome, and nothing moves")));
+        }
+        if self.world.exec().has_live(&MUST_END) {
+            return Err(Stop::Deadlock(format!("{what}: a release has not ended, and nothing moves")));
+        }
+        Ok(())
     }
 
     fn crash(&mut self) {
@@ -789,7 +843,7 @@ impl Trial<'_> {
         let _ = self.world.emit(None, None, Fact::FaultsStopped);
         self.settle("after the faults stopped")?;
         let _ = self.world.emit(None, None, Fact::Quiet);
-        if self.watch.violated.get() { Err(Stop::Wrong) } else { Ok(()) }
+        if self.watch.violated.get() { Err(Stop::Wrong) } else { self.nobody_is_stuck("after the faults stopped") }
     }
 
     /// Lists everything on the quiet store, all at the same time, with the bytes looked at before and after.
@@ -800,7 +854,7 @@ impl Trial<'_> {
             let parent = self.world.names().text(*session).to_string();
             self.ask(&format!("q{number}"), Operation::ListChildren { parent });
         }
-        self.settle("listings on a quiet store")?;
+        self.settle_whole("listings on a quiet store")?;
         // Whichever of them changed something: the last one answers for all.
         self.look_at_files(sessions.len().checked_sub(1).map(|last| self.world.names().intern(&format!("q{last}"))));
         if self.watch.violated.get() { Err(Stop::Wrong) } else { Ok(()) }
@@ -825,7 +879,7 @@ impl Trial<'_> {
     fn ask(&self, op: &str, operation: Operation) {
         if let Some(driver) = &self.driver {
             self.world.open_span();
-            driver.start(Call { op: op.to_owned(), bind: None, aborted: false, operation });
+            driver.start(Call { op: op.to_owned(), bind: None, aborted: false, operation }.into());
         }
     }
 
@@ -834,23 +888,22 @@ impl Trial<'_> {
         self.watch.disarm();
         let prefix = format!("{prefix}{}", self.restarts);
         self.ask(&format!("{prefix}.0"), Operation::DrainAll);
-        self.settle("a drain of everything")?;
+        self.settle_whole("a drain of everything")?;
         let expansion = self.expansion.clone();
         let opens = |call: &&Call| matches!(call.operation, Operation::CreateSession { .. } | Operation::ResumeSession { .. });
         let handles = expansion.workload.calls().filter(opens).filter_map(|call| call.bind.as_deref());
         let Some(driver) = self.driver.clone() else { return Ok(()) };
         for (number, handle) in handles.enumerate() {
-            let live = driver.agent(handle).is_some_and(|agent| driver.host().registry().is_current(&agent));
-            if live {
+            if driver.is_live(handle) {
                 self.ask(&format!("{prefix}.{}", number + 1), Operation::DisposeSession { agent: handle.to_owned() });
-                self.settle("a disposal at the end")?;
+                self.settle_whole("a disposal at the end")?;
             }
         }
         if self.watch.violated.get() { Err(Stop::Wrong) } else { Ok(()) }
     }
 }
 
-async fn act(world: &Rc<World>, watch: &Rc<Watch>, driver: &Rc<Driver>, played: &Played, who: Who) {
+async fn act(world: &Rc<World>, watch: &Rc<Watch>, driver: &Rc<dyn Mounted>, played: &Played, who: Who) {
     for (index, step) in played.steps(who).iter().enumerate() {
         for _ in 0..step.yields {
             Yield::once().await;
@@ -859,8 +912,8 @@ async fn act(world: &Rc<World>, watch: &Rc<Watch>, driver: &Rc<Driver>, played: 
             world.sleep_ms(u64::from(step.sleep_ms)).await;
         }
         let pending = driver.start(watch.planned(world, played, Place::Step(who, index)));
-        if step.wait {
-            pending.ended().await;
+        if let (true, Some(pending)) = (step.wait, pending) {
+            pending.await;
         }
     }
 }

@@ -14,6 +14,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use hostproof::env::script::ScriptedModel;
+use hostproof::env::wait::{Side, WaitId, WaitOn};
 use hostproof::env::{Deadline, Disk, Env, IdKind, Injected, LocalFuture, Model, ModelRequest, Settings, TaskLabel, Thrown};
 use hostproof::persistence::{LineMemory, LineWork};
 use hostproof_spec::bugs::BugSet;
@@ -28,6 +29,7 @@ use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, stir, text
 use crate::coverage::Coverage;
 use crate::disk::{CrashEffect, DiskRates, SimDisk, session_of};
 use crate::exec::{Executor, Group, Polled, ROOT, Ready, TaskRef, Yield};
+use crate::liveness::{WaitGraph, Waits, wait_graph};
 use crate::plan::Plan;
 use crate::schedule::order::{DefaultOrder, Ordered};
 use crate::schedule::pace::{Moment, Pace};
@@ -303,6 +305,7 @@ pub struct World {
     keep: RefCell<Option<Keep>>,
     /// Buffers of the last recording, while nothing is kept.
     spare: RefCell<Option<Keep>>,
+    waits: Waits,
     pace: RefCell<Option<Rc<Pace>>>,
     /// Whether the host is the one after the refactoring, and the incarnation that already has its background task.
     #[cfg(test)]
@@ -352,6 +355,7 @@ impl World {
             coverage: RefCell::default(),
             keep: RefCell::default(),
             spare: RefCell::default(),
+            waits: Waits::default(),
             pace: RefCell::default(),
             #[cfg(test)]
             refactored: Cell::default(),
@@ -391,6 +395,7 @@ impl World {
         self.injected.set([0; 4]);
         self.warnings.set(0);
         self.coverage.borrow_mut().begin();
+        self.waits.begin(keep.is_some());
         let mut kept = self.keep.borrow_mut();
         let spare = kept.take().or_else(|| self.spare.take());
         match keep {
@@ -624,6 +629,11 @@ impl World {
         Kept { ticks, decisions, drawn: drawn.collect(), moments: moments.collect(), warnings: keep.warnings.clone() }
     }
 
+    /// Who waits for whom now, in a keeping trial.
+    pub fn wait_graph(&self) -> WaitGraph {
+        wait_graph(&self.waits, &self.exec, &self.names, &self.history.borrow(), self.ticks.get())
+    }
+
     /// Path of the task that caused the event at `index` of the history, in a keeping trial.
     pub fn cause(&self, index: usize) -> Option<String> {
         let keep = self.keep.borrow();
@@ -773,6 +783,7 @@ impl World {
         self.mix(tick, task.hash, ready, What::Task(task.node));
         self.open_span();
         self.note_fired(ROOT);
+        self.waits.act_for_itself();
         let polled = self.exec.poll(picked);
         self.note_fired(task.node);
         match polled {
@@ -1115,6 +1126,18 @@ impl Env for World {
     fn reached(&self, point: &'static Point) {
         let key = std::ptr::from_ref(point) as usize;
         self.points.borrow_mut().entry(key).or_insert((point, 0)).1 += 1;
+    }
+
+    fn wait_noted(&self, known: WaitId, side: Side, on: WaitOn) -> WaitId {
+        self.waits.note(known, side, on, self.exec.running(), self.ticks.get())
+    }
+
+    fn wait_ends(&self, id: WaitId) {
+        self.waits.end(id);
+    }
+
+    fn acts_for(&self, op: Option<Sym>) -> Option<Sym> {
+        self.waits.act(op)
     }
 
     fn warn(&self, message: &str) {

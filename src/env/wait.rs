@@ -107,7 +107,8 @@ impl Drop for Note<'_> {
 pub async fn waiting<T>(env: &dyn Env, on: WaitOn, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut note = Note { env, id: WaitId::NONE };
-    poll_fn(move |cx| {
+    // Not `move`: that would take the number out of the note.
+    poll_fn(|cx| {
         let polled = work.as_mut().poll(cx);
         if polled.is_pending() {
             note.id = env.wait_noted(note.id, Side::Waits, on);

@@ -35,6 +35,13 @@ impl Subagents {
         if self.rules.messaging == Messaging::Adjacent && sender.session().header().parent == Some(target) {
             return self.deliver_up(op, sender, target, content, &signal);
         }
+        let _own = if planted!(self.env, P05) && target != sender.id() {
+            let own = self.locks.enter(sender.id()).await;
+            let _ = self.store.flush(sender.id()).await;
+            Some(own)
+        } else {
+            None
+        };
         loop {
             let guard = if planted!(self.env, M01) && self.activation(target).is_none() {
                 None

@@ -52,14 +52,15 @@ impl Subagents {
     /// `CANCELLED` or `SESSION_QUERY_CANCELLED` when the signal was raised, `STORAGE_FAILED` when the store cannot be enumerated, `SESSION_QUERY_*` for the parent's own
     /// log, `SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE` where listing by trace is asked.
     pub async fn list_children(self: &Rc<Self>, parent: Sym, signal: Signal) -> Result<Vec<ListedChild>, SubagentError> {
-        match self.rules.child_listing {
+        let listed = match self.rules.child_listing {
             ChildListing::Trace => Err(SubagentError::coded(
                 "SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE",
                 "this host has no lineage trace to list subagents from",
             )),
             ChildListing::Projection => self.list_by_projection(parent, &signal).await,
             ChildListing::Catalog => self.list_by_catalog(parent, &signal).await,
-        }
+        };
+        if planted!(self.env, P00) { listed.map(|rows| rows.into_iter().rev().collect()) } else { listed }
     }
 
     async fn list_by_projection(self: &Rc<Self>, parent: Sym, signal: &Signal) -> Result<Vec<ListedChild>, SubagentError> {

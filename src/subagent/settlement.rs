@@ -24,9 +24,12 @@ impl Subagents {
     pub(super) async fn watch_residency(&self, activation: &Rc<Activation>) {
         while !activation.is_closing() {
             // The state of the bell is taken before anything is looked at, so no change between looking and waiting is lost.
-            let seen = activation.bell.seen();
+            let mut seen = activation.bell.seen();
             if self.is_quiet(activation) && self.settle(activation).await {
                 break;
+            }
+            if planted!(self.env, P06) {
+                seen = activation.bell.seen();
             }
             waiting(&*self.env, WaitOn::Change { session: activation.session }, activation.bell.after(seen)).await;
         }
@@ -66,6 +69,7 @@ impl Subagents {
             self.last_flush(activation).await;
         }
         let _guard = self.locks.enter(activation.session).await;
+        let _above = if planted!(self.env, P05) { Some(self.locks.enter(activation.parent).await) } else { None };
         if activation.is_closing() {
             return true;
         }

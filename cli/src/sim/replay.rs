@@ -42,6 +42,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Report<Value>, Problem> {
         findings: findings.clone(),
         fingerprint: telling.recording.fingerprint.as_ref().map(ToString::to_string),
         warnings: telling.warnings.clone(),
+        waits: telling.waits.clone(),
         log: args.log.then(|| telling.events.clone()),
         lenient,
     };
@@ -122,6 +123,9 @@ fn told_replay(telling: &Telling, log: bool) -> String {
     let _ = writeln!(text, "{}", tell_finding(finding));
     if let Some(fingerprint) = &recording.fingerprint {
         let _ = writeln!(text, "fingerprint: {fingerprint}");
+    }
+    if let Some(waits) = &telling.waits {
+        let _ = write!(text, "{waits}");
     }
     if !log {
         for index in &finding.events {

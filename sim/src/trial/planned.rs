@@ -49,17 +49,19 @@ pub(super) enum Place {
     Trigger(usize),
 }
 
-/// A call at its place, or the copy of it that has no placeholder.
-pub(super) struct Planned {
-    played: Played,
-    place: Place,
-    resolved: Option<Box<Call>>,
+/// A call that a host is asked to carry out: it borrows as a [`Call`].
+pub struct Planned(Form);
+
+/// A call at its place, or one of its own: without placeholders, or asked by the trial itself.
+enum Form {
+    InPlace(Played, Place),
+    Own(Box<Call>),
 }
 
 impl Planned {
     /// The call at `place`. `message` says what an operation's placeholder stands for, if that is known by now.
     pub(super) fn new(played: Played, place: Place, message: impl FnOnce(&str) -> Option<String>) -> Self {
-        let mut planned = Self { played, place, resolved: None };
+        let planned = Self(Form::InPlace(played, place));
         let call: &Call = planned.borrow();
         if let Operation::QueueEdit { message: text, .. }
         | Operation::QueueRemove { message: text, .. }
@@ -73,18 +75,30 @@ impl Planned {
             {
                 *message = known;
             }
-            planned.resolved = Some(Box::new(call));
+            return call.into();
         }
         planned
+    }
+
+    /// The call.
+    #[must_use]
+    pub fn call(&self) -> &Call {
+        self.borrow()
+    }
+}
+
+impl From<Call> for Planned {
+    fn from(call: Call) -> Self {
+        Self(Form::Own(Box::new(call)))
     }
 }
 
 impl Borrow<Call> for Planned {
     fn borrow(&self) -> &Call {
-        match (&self.resolved, self.place) {
-            (Some(call), _) => call,
-            (None, Place::Step(who, index)) => &self.played.steps(who)[index].call,
-            (None, Place::Trigger(index)) => match &self.played.phase().triggers[index].act {
+        match &self.0 {
+            Form::Own(call) => call,
+            Form::InPlace(played, Place::Step(who, index)) => &played.steps(*who)[*index].call,
+            Form::InPlace(played, Place::Trigger(index)) => match &played.phase().triggers[*index].act {
                 TriggerAct::Call { call } => call,
                 TriggerAct::Abort { .. } | TriggerAct::Throw => unreachable!("only an observer that calls is planned as a call"),
             },
