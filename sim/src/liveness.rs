@@ -277,7 +277,6 @@ struct Standstill<'w> {
 
 /// Tells who waits for whom at `tick`.
 pub(crate) fn wait_graph(waits: &Waits, exec: &Executor, names: &Names, history: &[Event<Sym>], tick: u32) -> WaitGraph {
-    exec.collect();
     let ready: Vec<u32> = exec.ready().tasks().iter().map(|task| task.node).collect();
     let noted = waits.noted.borrow().clone();
     let standstill = Standstill { exec, names, noted, live: exec.live_tasks(), ready, past: Past::of(history) };
