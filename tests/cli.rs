@@ -214,7 +214,7 @@ fn replay(found: &support::Found, bytes: &[u8]) -> Ended {
 #[test]
 fn a_damaged_recording_is_refused_with_its_place() {
     let found = find(Bug::M08);
-    let whole = std::fs::read(&found.recording).expect("there");
+    let whole = std::fs::read(found.whole()).expect("there");
     for cut in [0, 1, 2, whole.len() / 3, whole.len() / 2, whole.len() - 3] {
         let ended = replay(&found, &whole[..cut]).with(2);
         assert!(ended.problem().contains("damaged.json:"), "cut at {cut}: {ended}");
@@ -242,7 +242,7 @@ fn a_damaged_recording_is_refused_with_its_place() {
 #[test]
 fn one_flipped_bit_never_tells_another_story() {
     let found = find(Bug::M08);
-    let whole = std::fs::read(&found.recording).expect("there");
+    let whole = std::fs::read(found.whole()).expect("there");
     let sound = replay(&found, &whole).with(1);
     for at in (5..whole.len()).step_by(whole.len() / 40) {
         let mut bytes = whole.clone();

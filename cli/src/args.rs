@@ -115,6 +115,9 @@ pub struct RunArgs {
     /// Where recordings of failing trials go.
     #[arg(long, default_value = "hostproof-out")]
     pub out: PathBuf,
+    /// Keep failing trials as they were found.
+    #[arg(long)]
+    pub no_shrink: bool,
 }
 
 /// `hostproof sim merge`.
@@ -146,6 +149,9 @@ pub struct ReplayArgs {
     /// What the trials of a lenient replay vary by.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Shrink the trial if it fails, and write what is left to --out.
+    #[arg(long)]
+    pub shrink: bool,
     /// Where recordings are looked for.
     #[arg(long, default_value = "hostproof-out")]
     pub out: PathBuf,
@@ -182,6 +188,9 @@ pub struct BugsArgs {
     /// Threads [default: one a core].
     #[arg(long, value_parser = parse_jobs)]
     pub jobs: Option<usize>,
+    /// Do not shrink what is found.
+    #[arg(long)]
+    pub no_shrink: bool,
 }
 
 /// `hostproof sim corpus`.

@@ -13,6 +13,8 @@ use hostproof_sim::hunt::Hunt;
 use hostproof_sim::liveness::WaitGraph;
 use hostproof_sim::recording::modes::Verdict;
 use hostproof_sim::recording::{Expected, Tool};
+use hostproof_sim::shrink::{Pass, Size};
+use hostproof_sim::summary::Summary;
 use hostproof_sim::trial::{Expansion, Finding};
 use hostproof_spec::coverage::{Coverage, Covered};
 use hostproof_spec::envelope::{Envelope, Failure};
@@ -30,11 +32,41 @@ pub struct Campaigned {
     /// The campaign.
     #[serde(flatten)]
     pub report: campaign::Report,
-    /// Paths of the recordings of what was found, in its order.
+    /// Paths of the recordings of what was found, in its order: shrunk, unless that was not wanted.
     pub recordings: Vec<String>,
+    /// How each was shrunk, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shrunk: Vec<Shrinking>,
     /// Why the next recording could not be written, if one could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<String>,
+}
+
+/// How one failing trial was shrunk.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Shrinking {
+    /// The trial that was found.
+    pub trial: TrialId,
+    /// Its size.
+    pub before: Size,
+    /// What is left.
+    pub after: Size,
+    /// Trials that it took.
+    pub replays: u32,
+    /// Ticks of all of them.
+    pub ticks: u64,
+    /// Real time in milliseconds.
+    pub millis: u64,
+    /// Whether it was stopped before it was done.
+    pub cut_short: bool,
+    /// What helped, in order.
+    pub passes: Vec<Pass>,
+    /// Path of the recording of the whole trial, where both are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
+    /// The failure on one screen.
+    pub summary: Option<Summary>,
 }
 
 /// `sim replay`.
@@ -61,6 +93,12 @@ pub struct Replayed {
     /// With `--mode lenient` or `continue`: what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lenient: Option<Followed>,
+    /// With `--shrink`: how it was shrunk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shrunk: Option<Shrinking>,
+    /// The failure on one screen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// With `--log`: every event, rendered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<Vec<String>>,
@@ -171,6 +209,17 @@ pub struct BugRow {
     pub scenario: bool,
 }
 
+/// The trial that found a planted bug, shrunk.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShrunkBug {
+    /// The bug.
+    pub bug: String,
+    /// How it was shrunk.
+    #[serde(flatten)]
+    pub shrinking: Shrinking,
+}
+
 /// `sim bugs`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -186,6 +235,9 @@ pub enum Bugs {
         bugs: Vec<Hunt>,
         /// How many were not found.
         missed: usize,
+        /// How each that was found was shrunk.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        shrunk: Vec<ShrunkBug>,
     },
 }
 

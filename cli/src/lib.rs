@@ -24,7 +24,7 @@ pub fn run(cli: &Cli) -> Exit {
         Command::Sim(command) => match command {
             SimCommand::Run(args) => output.finish("sim run", sim::run(args, output)),
             SimCommand::Merge(args) => output.finish("sim merge", sim::merge(args)),
-            SimCommand::Replay(args) => output.finish("sim replay", sim::replay(args)),
+            SimCommand::Replay(args) => output.finish("sim replay", sim::replay(args, output)),
             SimCommand::Expand(args) => output.finish("sim expand", sim::expand(args)),
             SimCommand::Bugs(args) => output.finish("sim bugs", sim::bugs(args, output)),
             SimCommand::Corpus(command) => {

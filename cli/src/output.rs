@@ -69,6 +69,12 @@ impl Output {
         !self.json && io::stderr().is_terminal()
     }
 
+    /// Whether the text is for a terminal that wants colours.
+    #[must_use]
+    pub fn colours(self) -> bool {
+        !self.json && io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    }
+
     /// Prints what a command found, and says how the program ends.
     pub fn finish<T: Serialize>(self, command: &str, result: Result<Report<T>, Problem>) -> Exit {
         let (exit, line) = match result {

@@ -57,6 +57,14 @@ pub fn write_recording(dir: &Path, recording: &Recording) -> Result<PathBuf, Fil
     write_text(dir, &format!("{}.json", recording.trial), &recording.to_text())
 }
 
+/// Writes the recording of a trial that has a shrunk one beside it, as `<trial id>.whole.json`. Returns its path.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn write_whole(dir: &Path, recording: &Recording) -> Result<PathBuf, FileError> {
+    write_text(dir, &format!("{}.whole.json", recording.trial), &recording.to_text())
+}
+
 /// Writes a text as a file of a directory, beside and renamed. Returns its path.
 ///
 /// # Errors

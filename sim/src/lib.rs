@@ -11,6 +11,7 @@ pub mod coverage;
 pub mod disk;
 pub mod exec;
 pub mod files;
+pub mod fingerprint;
 pub mod hunt;
 pub mod liveness;
 mod panics;
@@ -19,7 +20,10 @@ pub mod recording;
 #[cfg(test)]
 mod refactoring;
 pub mod schedule;
+pub mod shrink;
+pub mod story;
 pub mod subject;
+pub mod summary;
 pub mod tell;
 pub mod trial;
 pub mod workload;

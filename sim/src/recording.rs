@@ -2,7 +2,6 @@
 //! and never touch a file itself ([`crate::campaign`] does).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hostproof_spec::history::render;
@@ -12,9 +11,12 @@ use serde_json::Value;
 
 use crate::choice::{Source, fold, text_hash};
 use crate::config::{Config, ConfigError, Lineage, SCHEMA, TrialId};
+pub use crate::fingerprint::Fingerprint;
 use crate::liveness::WaitGraph;
 use crate::schedule::order::DefaultOrder;
 use crate::schedule::replay::Recorded;
+use crate::shrink::Size;
+use crate::story::{self, Scene};
 use crate::trial::{Expansion, Finding, Origin, Outcome, Runner};
 use crate::world::Decision;
 
@@ -55,11 +57,35 @@ pub struct Recording {
     /// What the failure is known by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
+    /// What else went wrong, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Finding>,
+    /// Of a shrunk trial: what it was made from. Then `trial` names the trial that was found, and `expansion`, `faults` and `decisions` are no longer what its seed
+    /// stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shrunk_from: Option<ShrunkFrom>,
+    /// Of a shrunk trial: its events, for pictures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Scene>,
     /// Why it is kept; absent outside of a corpus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Keeping>,
     /// Hash of everything else, 16 hex digits: a damaged file is no divergence.
     pub checksum: String,
+}
+
+/// What a recording was shrunk from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShrunkFrom {
+    /// The trial that was found.
+    pub trial: TrialId,
+    /// Its size.
+    pub before: Size,
+    /// The size of what is recorded here.
+    pub after: Size,
+    /// How many trials that took.
+    pub replays: u32,
 }
 
 /// What a kept recording is there for.
@@ -143,21 +169,14 @@ pub struct RecordedChoice {
     pub tick: u32,
 }
 
-/// What a failure is known by, whatever its seed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Fingerprint {
-    /// The invariant.
-    pub invariant: String,
-    /// Kind of the subject: `root`, `child`, `operation`, `other` or `none`.
-    pub subject: String,
-    /// The last two labels of the causal chain: fact and task of the earlier and of the later event that contradict each other.
-    pub labels: Vec<String>,
-}
-
-impl std::fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {}: {}", self.invariant, self.subject, self.labels.join(" > "))
+impl RecordedChoice {
+    /// Whether it is something that goes wrong, and not only a delay or another turn of the schedule.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        match self.site.as_str() {
+            "disk/latency" | "disk/acknowledge" => false,
+            site => ["disk/", "crash/", "between/", "trip/", "clock/wall"].iter().any(|prefix| site.starts_with(prefix)),
+        }
     }
 }
 
@@ -338,6 +357,8 @@ pub struct Telling {
     pub ticks: Vec<String>,
     /// Each event as one line.
     pub events: Vec<String>,
+    /// Each event with its place and what it came from.
+    pub story: Vec<Scene>,
     /// Contained problems.
     pub warnings: Vec<String>,
     /// Who waits for whom, when it stood still or moved for ever.
@@ -368,18 +389,37 @@ pub fn tell_seed(runner: &mut Runner, config: &Config, lineage: Lineage) -> Tell
 
 /// Replays a recording and keeps everything.
 pub fn tell_recording(runner: &mut Runner, recording: &Recording) -> Telling {
-    let faults =
-        recording.faults.iter().map(|fault| (fault.site.as_str(), entity_hash(&fault.entity), fault.occurrence, fault.kind));
-    let origin = Origin::Kept {
-        expansion: &recording.expansion,
-        source: Source::recorded(faults),
-        scheduler: Rc::new(RefCell::new(Recorded::new(
-            recording.default_order,
-            recording.decisions.iter().map(|decision| (decision.tick, decision.index)),
-        ))),
-    };
-    let outcome = runner.run(&recording.config, origin, Some(recording.default_order));
-    telling(runner, &recording.config, recording.trial, recording.default_order, recording.expansion.clone(), outcome)
+    let Recording { expansion, faults, default_order, decisions, .. } = recording;
+    let kept = KeptTrial { expansion, choices: faults, order: *default_order };
+    let decisions = decisions.iter().map(|decision| (decision.tick, decision.index));
+    tell_kept(runner, &recording.config, recording.trial, &kept, decisions)
+}
+
+/// Everything of a trial but its schedule and its configuration.
+pub(crate) struct KeptTrial<'a> {
+    pub(crate) expansion: &'a Expansion,
+    pub(crate) choices: &'a [RecordedChoice],
+    /// What its decisions deviate from.
+    pub(crate) order: DefaultOrder,
+}
+
+/// Runs a kept trial with decisions at their ticks, and keeps everything.
+pub(crate) fn tell_kept(
+    runner: &mut Runner,
+    config: &Config,
+    trial: TrialId,
+    kept: &KeptTrial<'_>,
+    decisions: impl IntoIterator<Item = (u32, u32)>,
+) -> Telling {
+    let KeptTrial { expansion, order, .. } = *kept;
+    let scheduler = Rc::new(RefCell::new(Recorded::new(order, decisions)));
+    let outcome = runner.run(config, Origin::Kept { expansion, source: choices(kept.choices), scheduler }, Some(order));
+    telling(runner, config, trial, order, expansion.clone(), outcome)
+}
+
+/// The source that repeats recorded choices.
+pub(crate) fn choices(recorded: &[RecordedChoice]) -> Source {
+    Source::recorded(recorded.iter().map(|fault| (fault.site.as_str(), entity_hash(&fault.entity), fault.occurrence, fault.kind)))
 }
 
 /// Entities without a text are written as `#` and the 16 hex digits of their hash; what follows a space is for people and lenient replays.
@@ -459,7 +499,7 @@ fn telling(
     });
     let (tasks, moments) = modes::write_moments(&kept.moments);
     let finding = outcome.findings.first().cloned();
-    let fingerprint = finding.as_ref().map(|finding| fingerprint(finding, &expansion, &world.causes, &world.kinds));
+    let fingerprint = outcome.fingerprint.clone();
     let recording = Recording {
         schema: SCHEMA,
         trial,
@@ -475,40 +515,14 @@ fn telling(
         finding,
         fingerprint,
         expansion,
+        also: outcome.findings.iter().skip(1).cloned().collect(),
+        shrunk_from: None,
+        events: Vec::new(),
         kept: None,
         checksum: String::new(),
     }
     .sealed();
-    Telling { outcome, ticks, events: world.events, warnings: kept.warnings, waits: world.waits, recording }
-}
-
-fn fingerprint(
-    finding: &Finding,
-    expansion: &Expansion,
-    causes: &BTreeMap<usize, String>,
-    kinds: &BTreeMap<usize, &'static str>,
-) -> Fingerprint {
-    let calls: Vec<_> = expansion.workload.calls().collect();
-    let subject = match finding.subject.as_deref() {
-        None => "none",
-        Some(subject) if calls.iter().any(|call| call.op == subject) => "operation",
-        Some(subject)
-            if calls.iter().any(|call| {
-                call.bind.is_some() && call.operation.target() == Some(subject) && call.operation.actor().is_none()
-            }) =>
-        {
-            "root"
-        }
-        Some(subject) if expansion.workload.script.sessions.contains_key(subject) => "child",
-        Some(_) => "other",
-    };
-    let labels = finding.events.iter().map(|index| {
-        let kind = kinds.get(index).copied().unwrap_or("?");
-        let role =
-            causes.get(index).and_then(|path| path.rsplit([':', '/']).next()).filter(|role| !role.is_empty()).unwrap_or("trial");
-        format!("{kind} in {role}")
-    });
-    Fingerprint { invariant: finding.invariant.clone(), subject: subject.to_owned(), labels: labels.collect() }
+    Telling { outcome, ticks, events: world.events, story: world.story, warnings: kept.warnings, waits: world.waits, recording }
 }
 
 /// What a world can tell of its last trial.
@@ -516,23 +530,18 @@ fn fingerprint(
 pub(crate) struct Told {
     pub(crate) kept: crate::world::Kept,
     pub(crate) events: Vec<String>,
-    pub(crate) causes: BTreeMap<usize, String>,
-    pub(crate) kinds: BTreeMap<usize, &'static str>,
+    pub(crate) story: Vec<Scene>,
     pub(crate) waits: Option<WaitGraph>,
 }
 
 impl Told {
-    pub(crate) fn of(world: &crate::world::World, interesting: &[usize]) -> Self {
+    pub(crate) fn of(world: &crate::world::World) -> Self {
         let history = world.history();
         let names = hostproof::env::Env::names(world);
         Self {
             kept: world.kept(),
             events: history.iter().map(|event| render(names, event)).collect(),
-            causes: interesting.iter().filter_map(|index| world.cause(*index).map(|path| (*index, path))).collect(),
-            kinds: interesting
-                .iter()
-                .filter_map(|index| history.get(*index).map(|event| (*index, event.fact.kind_name())))
-                .collect(),
+            story: story::of(world),
             waits: None,
         }
     }

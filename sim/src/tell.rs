@@ -6,6 +6,7 @@ use crate::exec::ExecError;
 use crate::panics::{quiet_panics, simulated};
 use crate::recording::modes::{self, Mode, Retelling, Search};
 use crate::recording::{Divergence, Recording, Telling, tell_seed};
+use crate::shrink::{Budget, ShrinkError, Shrunk};
 use crate::trial::Runner;
 
 /// Runs the trial of `seed` and keeps everything that people look at.
@@ -36,6 +37,27 @@ pub fn retell(recording: &Recording, mode: Mode, search: Search) -> Result<Retel
     quiet_panics();
     let mut runner = Runner::new()?;
     Ok(simulated(|| modes::retell(&mut runner, recording, mode, search, RENAMED)))
+}
+
+/// Shrinks a failing trial.
+///
+/// # Errors
+/// [`NotShrunk`].
+pub fn shrink(recording: &Recording, budget: Budget<'_>) -> Result<Shrunk, NotShrunk> {
+    quiet_panics();
+    let mut runner = Runner::new()?;
+    Ok(simulated(|| crate::shrink::shrink(&mut runner, recording, budget))?)
+}
+
+/// Why a trial was not shrunk.
+#[derive(Debug, thiserror::Error)]
+pub enum NotShrunk {
+    /// It does not fail as it says.
+    #[error(transparent)]
+    Shrink(#[from] ShrinkError),
+    /// It could not begin.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
 }
 
 /// Why a replay failed.

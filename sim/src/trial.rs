@@ -24,6 +24,7 @@ use crate::choice::{Chooser, Source, fold};
 use crate::config::{Branch, Config, Lineage};
 use crate::disk::session_of;
 use crate::exec::{ExecError, Executor, Yield};
+use crate::fingerprint::Fingerprint;
 use crate::liveness::MUST_END;
 use crate::plan::{FaultClass, FaultSet, Plan, expected_decisions};
 use crate::recording::Told;
@@ -154,6 +155,8 @@ pub struct Outcome {
     pub warnings: u32,
     /// What is wrong; empty in a sound trial.
     pub findings: Vec<Finding>,
+    /// What the first of them is known by.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 /// Where a trial's choices come from.
@@ -503,7 +506,7 @@ impl Runner {
     /// What the last trial left, if it was kept.
     pub(crate) fn told(&self) -> Told {
         let told = self.told.as_ref();
-        told.map_or_else(|| Told::of(&self.world, &[]), Told::clone)
+        told.map_or_else(|| Told::of(&self.world), Told::clone)
     }
 
     /// Runs one trial. `keep` records what a recording needs, with decisions as deviations from an order.
@@ -565,6 +568,8 @@ impl Runner {
             Err(Stop::Deadlock(text)) => Some(("deadlock", text)),
         };
         let finished = wrong.is_none() && !self.watch.violated.get();
+        // Whatever is found from here on shows at the end of the history only.
+        let during = self.watch.checker.borrow().violations().len();
         if finished {
             self.watch.checker.borrow_mut().finish(world.names());
             if let Some(own) = &mut *self.watch.own.borrow_mut() {
@@ -593,6 +598,8 @@ impl Runner {
                 events: Vec::new(),
             });
         }
+        let fingerprint =
+            findings.first().map(|first| Fingerprint::of(first, &world.history(), world.names(), finished && during == 0));
         let counts = std::mem::take(&mut *self.watch.counts.borrow_mut());
         let mut faults = counts.faults;
         let injected = world.injected();
@@ -617,11 +624,11 @@ impl Runner {
             disk: world.storage().work(),
             warnings: world.warnings(),
             findings,
+            fingerprint,
         };
         *self.watch.driver.borrow_mut() = None;
         self.watch.disarm();
-        let interesting: Vec<usize> = outcome.findings.iter().flat_map(|finding| finding.events.clone()).collect();
-        self.told = keep.map(|_| Told::of(&world, &interesting));
+        self.told = keep.map(|_| Told::of(&world));
         if let Some(told) = &mut self.told
             && outcome.findings.iter().any(|finding| STANDSTILLS.contains(&finding.invariant.as_str()))
         {

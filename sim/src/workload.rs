@@ -110,7 +110,7 @@ const ROOTS: u32 = 8;
 /// Family of reserved ids of children.
 const RESERVED: u32 = 9;
 /// Family of fresh session ids ([`crate::world::World`] hands them out).
-const FRESH: u32 = 1;
+pub(crate) const FRESH: u32 = 1;
 /// An id that nobody has.
 const NOBODY: u32 = 10;
 

@@ -634,10 +634,14 @@ impl World {
         wait_graph(&self.waits, &self.exec, &self.names, &self.history.borrow(), self.ticks.get())
     }
 
-    /// Path of the task that caused the event at `index` of the history, in a keeping trial.
-    pub fn cause(&self, index: usize) -> Option<String> {
+    /// Path of the task that caused the event at `index` of the history (empty outside of any), and its tick, in a keeping trial.
+    pub fn cause(&self, index: usize) -> Option<(String, u32)> {
         let keep = self.keep.borrow();
-        keep.as_ref().and_then(|keep| keep.causes.get(index)).map(|(node, _)| self.exec.path(*node))
+        let told = |(node, begun): &(u32, u32)| {
+            // A tick has begun when its task is polled.
+            (self.exec.path(*node), begun - u32::from(*node != ROOT))
+        };
+        keep.as_ref().and_then(|keep| keep.causes.get(index)).map(told)
     }
 
     /// Stable hash of a text that names an entity of a choice.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusal::RefusalClass;
 
-pub use render::render;
+pub use render::{render, render_fact};
 
 /// One event of a history.
 ///

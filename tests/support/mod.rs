@@ -95,6 +95,13 @@ pub struct Found {
     pub said: Value,
 }
 
+impl Found {
+    /// The recording of the trial as it was found.
+    pub fn whole(&self) -> PathBuf {
+        self.recording.with_extension("whole.json")
+    }
+}
+
 /// Searches for a planted bug until it is found.
 pub fn find(bug: Bug) -> Found {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -5,6 +5,7 @@ use std::path::Path;
 use hostproof_sim::campaign::{self, Part, Report as Campaign};
 use serde_json::Value;
 
+use super::screen::Ink;
 use super::told::{exit, told};
 use crate::args::MergeArgs;
 use crate::data::Campaigned;
@@ -21,8 +22,12 @@ pub fn merge(args: &MergeArgs) -> Result<Report<Value>, Problem> {
         Problem::usage(format!("{}{error}", place.unwrap_or_default()))
             .help("give the results of every shard of one campaign, each once")
     })?;
-    let (exit, text) = (exit(&report), told(&report, &[]));
-    Ok(Report { exit, text, data: json_value(&Campaigned { report, recordings: Vec::new(), unwritten: None })? })
+    let (exit, text) = (exit(&report), told(&report, &[], &[], Ink(false)));
+    Ok(Report {
+        exit,
+        text,
+        data: json_value(&Campaigned { report, recordings: Vec::new(), shrunk: Vec::new(), unwritten: None })?,
+    })
 }
 
 /// The part of a shard, with its time and its threads.

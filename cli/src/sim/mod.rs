@@ -6,13 +6,15 @@ mod corpus;
 mod merge;
 mod replay;
 mod run;
+mod screen;
+mod shrinking;
 mod told;
 
 use std::path::Path;
 
 use hostproof_sim::config::{Config, ResolveError, TrialId, resolve};
 use hostproof_sim::exec::ExecError;
-use hostproof_sim::files;
+use hostproof_sim::files::{self, FileError};
 use hostproof_sim::recording::Recording;
 use hostproof_sim::trial::Finding;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -29,6 +31,10 @@ use crate::output::{Output, Problem};
 
 fn exec(error: ExecError) -> Problem {
     Problem::fault(error.to_string())
+}
+
+fn unwritable(error: FileError) -> Problem {
+    Problem::usage(format!("the recording cannot be written: {error}")).help("name a directory that can be written with --out")
 }
 
 fn cores() -> usize {

@@ -4,36 +4,38 @@ use std::fmt::Write as _;
 
 use hostproof_sim::recording::modes::{Mode, Retelling, Search, Verdict};
 use hostproof_sim::recording::{Recording, Telling};
+use hostproof_sim::summary::summarise;
 use hostproof_sim::tell::{self, ReplayError};
 use hostproof_sim::trial::Expansion;
 use hostproof_spec::envelope::Exit;
 use serde_json::Value;
 
-use super::{Meant, exec, meant, tell_finding};
+use super::screen::{Ink, screen};
+use super::{Meant, exec, meant, shrinking, unwritable};
 use crate::args::{ExpandArgs, ReplayArgs};
 use crate::data::{Expanded, Followed, Replayed};
-use crate::output::{Problem, Report, json_value};
+use crate::output::{Output, Problem, Report, json_value};
 
 /// Runs one trial again.
 ///
 /// # Errors
 /// Bad use; a divergence is our own fault.
-pub fn replay(args: &ReplayArgs) -> Result<Report<Value>, Problem> {
-    let (telling, lenient) = match meant(&args.trial, &args.config, &args.out)? {
-        Meant::Recorded(recording) if args.mode == Mode::Strict => (strict(&recording)?, None),
-        Meant::Recorded(recording) => {
-            let search = Search { tries: args.tries, seed: args.seed };
-            let retold = tell::retell(&recording, args.mode, search).map_err(exec)?;
-            let lenient = followed(&retold);
-            (retold.telling, Some(lenient))
-        }
-        Meant::Id(..) if args.mode != Mode::Strict => {
-            return Err(Problem::usage(format!("only a recording can be replayed in the mode {}", args.mode))
-                .help("a trial id says nothing of what happened; give the path of a recording"));
-        }
-        Meant::Id(id, config) => (tell::tell(&config, id.lineage).map_err(exec)?, None),
-    };
+pub fn replay(args: &ReplayArgs, output: Output) -> Result<Report<Value>, Problem> {
+    let (mut telling, lenient) = retold(args)?;
+    let mut command = format!("hostproof sim replay {}", args.trial);
+    let mut shrunk = None;
+    if args.shrink && !telling.outcome.findings.is_empty() {
+        let (small, mut told) = shrinking::shrunk(&telling.recording)?;
+        let path = shrinking::write_both(&args.out, &telling.recording, &small, &mut told).map_err(unwritable)?;
+        command = format!("hostproof sim replay {path}");
+        (telling, shrunk) = (small.telling, Some(told));
+    }
+    let summary = summarise(&Recording { events: telling.story.clone(), ..telling.recording.clone() });
     let findings = &telling.outcome.findings;
+    let screen = summary.as_ref().map(|summary| {
+        let millis = shrunk.as_ref().map(|told| told.millis);
+        screen(summary, millis, &command, Ink(output.colours()))
+    });
     let data = Replayed {
         trial: telling.recording.trial,
         hash: telling.recording.hash.clone(),
@@ -45,6 +47,8 @@ pub fn replay(args: &ReplayArgs) -> Result<Report<Value>, Problem> {
         waits: telling.waits.clone(),
         log: args.log.then(|| telling.events.clone()),
         lenient,
+        shrunk,
+        summary,
     };
     let exit = match &data.lenient {
         _ if !findings.is_empty() => Exit::Found,
@@ -52,8 +56,30 @@ pub fn replay(args: &ReplayArgs) -> Result<Report<Value>, Problem> {
         Some(Followed { verdict: Verdict::Diverged { .. }, .. }) => Exit::Inconclusive,
         _ => Exit::Ok,
     };
-    let text = data.lenient.as_ref().map(told_lenient).unwrap_or_default() + &told_replay(&telling, args.log);
+    let text = data.lenient.as_ref().map(told_lenient).unwrap_or_default() + &told_replay(&telling, args.log, screen);
     Ok(Report { exit, data: json_value(&data)?, text })
+}
+
+/// The trial, told again, and how a recording was followed that need not replay exactly.
+fn retold(args: &ReplayArgs) -> Result<(Telling, Option<Followed>), Problem> {
+    match meant(&args.trial, &args.config, &args.out)? {
+        Meant::Recorded(recording) if args.mode == Mode::Strict => {
+            let mut telling = strict(&recording)?;
+            telling.recording.shrunk_from = recording.shrunk_from;
+            Ok((telling, None))
+        }
+        Meant::Recorded(recording) => {
+            let search = Search { tries: args.tries, seed: args.seed };
+            let retold = tell::retell(&recording, args.mode, search).map_err(exec)?;
+            let lenient = followed(&retold);
+            Ok((retold.telling, Some(lenient)))
+        }
+        Meant::Id(..) if args.mode != Mode::Strict => {
+            Err(Problem::usage(format!("only a recording can be replayed in the mode {}", args.mode))
+                .help("a trial id says nothing of what happened; give the path of a recording"))
+        }
+        Meant::Id(id, config) => Ok((tell::tell(&config, id.lineage).map_err(exec)?, None)),
+    }
 }
 
 fn strict(recording: &Recording) -> Result<Telling, Problem> {
@@ -97,7 +123,7 @@ fn told_lenient(followed: &Followed) -> String {
     text
 }
 
-fn told_replay(telling: &Telling, log: bool) -> String {
+fn told_replay(telling: &Telling, log: bool, screen: Option<String>) -> String {
     let mut text = String::new();
     let recording = &telling.recording;
     let _ = writeln!(
@@ -116,25 +142,17 @@ fn told_replay(telling: &Telling, log: bool) -> String {
     for warning in &telling.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
-    let Some(finding) = telling.outcome.findings.first() else {
+    let Some(screen) = screen else {
         let _ = writeln!(text, "no broken invariant");
         return text;
     };
-    let _ = writeln!(text, "{}", tell_finding(finding));
     if let Some(fingerprint) = &recording.fingerprint {
         let _ = writeln!(text, "fingerprint: {fingerprint}");
     }
     if let Some(waits) = &telling.waits {
         let _ = write!(text, "{waits}");
     }
-    if !log {
-        for index in &finding.events {
-            if let Some(event) = telling.events.get(*index) {
-                let _ = writeln!(text, "{index:>5}  {event}");
-            }
-        }
-        let _ = writeln!(text, "--log prints the whole history");
-    }
+    let _ = write!(text, "\n{screen}");
     text
 }
 

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use hostproof_sim::campaign::{self, Campaign};
-use hostproof_sim::files::{self, FileError};
+use hostproof_sim::files;
 use hostproof_sim::tell::tell;
 use serde_json::Value;
 
+use super::screen::Ink;
 use super::told::{exit, told};
-use super::{bar, cores, exec};
+use super::{bar, cores, exec, shrinking, unwritable};
 use crate::args::RunArgs;
 use crate::data::Campaigned;
 use crate::output::{Output, Problem, Report, json_value};
@@ -42,11 +43,19 @@ pub fn run(args: &RunArgs, output: Output) -> Result<Report<Value>, Problem> {
     })
     .map_err(exec)?;
     bar.finish_and_clear();
-    let (mut recordings, mut unwritten) = (Vec::new(), None);
+    let (mut recordings, mut shrunk, mut unwritten) = (Vec::new(), Vec::new(), None);
     for found in &report.found {
-        let telling = tell(&found.config(&campaign.config), found.trial.lineage).map_err(exec)?;
-        match files::write_recording(&args.out, &telling.recording) {
-            Ok(path) => recordings.push(path.display().to_string()),
+        let whole = tell(&found.config(&campaign.config), found.trial.lineage).map_err(exec)?.recording;
+        let written = if args.no_shrink {
+            files::write_recording(&args.out, &whole).map(|path| path.display().to_string())
+        } else {
+            let (small, mut told) = shrinking::shrunk(&whole)?;
+            let written = shrinking::write_both(&args.out, &whole, &small, &mut told);
+            shrunk.push(told);
+            written
+        };
+        match written {
+            Ok(path) => recordings.push(path),
             // What was found counts more than the file: the id replays it as well.
             Err(error) => {
                 unwritten = Some(error.to_string());
@@ -55,13 +64,9 @@ pub fn run(args: &RunArgs, output: Output) -> Result<Report<Value>, Problem> {
         }
     }
     let exit = exit(&report);
-    let mut text = told(&report, &recordings);
+    let mut text = told(&report, &recordings, &shrunk, Ink(output.colours()));
     if let Some(error) = &unwritten {
         let _ = writeln!(text, "\nno further recording could be written: {error}");
     }
-    Ok(Report { exit, data: json_value(&Campaigned { report, recordings, unwritten })?, text })
-}
-
-fn unwritable(error: FileError) -> Problem {
-    Problem::usage(format!("the recording cannot be written: {error}")).help("name a directory that can be written with --out")
+    Ok(Report { exit, data: json_value(&Campaigned { report, recordings, shrunk, unwritten })?, text })
 }

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use hostproof_sim::campaign::{Exclusion, Found, LastTenth, Report, Yield};
 use hostproof_spec::envelope::Exit;
 
+use super::screen::{Ink, screen};
 use super::{flags, grouped, tell_finding};
+use crate::data::Shrinking;
 
 /// How a campaign ends.
 pub fn exit(report: &Report) -> Exit {
@@ -20,8 +22,8 @@ pub fn exit(report: &Report) -> Exit {
     }
 }
 
-/// A campaign for people, with the recordings of what it found.
-pub fn told(report: &Report, recordings: &[String]) -> String {
+/// A campaign for people, with the recordings of what it found and how each was shrunk.
+pub fn told(report: &Report, recordings: &[String], shrunk: &[Shrinking], ink: Ink) -> String {
     let mut text = String::new();
     head(&mut text, report);
     counts(&mut text, report);
@@ -41,7 +43,11 @@ pub fn told(report: &Report, recordings: &[String]) -> String {
         let _ = writeln!(text, "{} trial(s) broke an invariant: {}", grouped(report.failed), by.join(", "));
     }
     for (index, found) in report.found.iter().enumerate() {
-        tell_found(&mut text, report, found, recordings.get(index));
+        let replay = replay_command(report, found, recordings.get(index).map(String::as_str));
+        match shrunk.get(index).and_then(|told| Some((told, told.summary.as_ref()?))) {
+            Some((told, summary)) => text.push_str(&format!("\n{}", screen(summary, Some(told.millis), &replay, ink))),
+            None => tell_found(&mut text, found, &replay),
+        }
     }
     if let Some(divergence) = &report.divergence {
         let _ = writeln!(text, "\nhostproof itself is at fault, a trial did not repeat itself: {divergence}");
@@ -157,13 +163,13 @@ fn reach(text: &mut String, report: &Report) {
     }
 }
 
-fn tell_found(text: &mut String, report: &Report, found: &Found, recording: Option<&String>) {
+fn tell_found(text: &mut String, found: &Found, replay: &str) {
     let mutated = if found.way.mutated { ", by mutation" } else { "" };
     let _ = writeln!(text, "\ntrial {} (number {}, {}{mutated})", found.trial, found.index, found.way.strategy);
     for finding in found.findings.iter().take(3) {
         let _ = writeln!(text, "  {}", tell_finding(finding));
     }
-    let _ = writeln!(text, "  replay it: {}", replay_command(report, found, recording.map(String::as_str)));
+    let _ = writeln!(text, "  replay it: {replay}");
 }
 
 /// What somebody types to see a finding again: from its recording, or from its id with the flags that are not the default.

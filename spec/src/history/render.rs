@@ -17,6 +17,14 @@ pub fn render(names: &Names, event: &Event<Sym>) -> String {
     line
 }
 
+/// What a fact says, without who did it and when: the last part of [`render`].
+#[must_use]
+pub fn render_fact(names: &Names, fact: &Fact<Sym>) -> String {
+    let mut line = String::with_capacity(64);
+    write_fact(&mut line, names, fact).expect("writing to a String never fails");
+    line
+}
+
 fn write_event(line: &mut String, names: &Names, event: &Event<Sym>) -> fmt::Result {
     write!(line, "{} p{}.{}", event.lc, event.process, event.incarnation)?;
     if event.span != 0 {
