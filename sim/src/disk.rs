@@ -494,6 +494,7 @@ impl SimDisk {
         Box::pin(async move {
             let entity = place.entity;
             let latency = world.rates().latency;
+            world.note_call(&place.path, LATENCY.name, false);
             // A crash during the wait before leaves no effect, one during the wait behind an effect that nobody was told.
             match world.chooser().chance(LATENCY, entity, latency, 5) {
                 0 => {}
@@ -506,6 +507,7 @@ impl SimDisk {
             if result.is_err() {
                 world.flush_faults();
             }
+            world.note_call(&place.path, ACKNOWLEDGE.name, true);
             match world.chooser().chance(ACKNOWLEDGE, entity, late(world.rates()), 3) {
                 0 => {}
                 1 | 2 => Yield::once().await,

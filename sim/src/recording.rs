@@ -13,6 +13,7 @@ use crate::choice::{Source, fold, text_hash};
 use crate::config::{Config, ConfigError, Lineage, SCHEMA, TrialId};
 pub use crate::fingerprint::Fingerprint;
 use crate::liveness::WaitGraph;
+use crate::schedule::Scheduler;
 use crate::schedule::order::DefaultOrder;
 use crate::schedule::replay::Recorded;
 use crate::shrink::Size;
@@ -477,6 +478,27 @@ pub fn compare(trial: TrialId, one: (&[String], &str), two: (&[String], &str)) -
     let (one, two) = (tail(one), tail(two));
     let diff = similar::TextDiff::from_lines(&one, &two).unified_diff().header("expected", "found").to_string();
     Err(Divergence { trial, tick: same, diff })
+}
+
+/// Runs a trial that somebody made up, under any scheduler, and keeps everything: its recording repeats it.
+pub(crate) fn tell_made_up(
+    runner: &mut Runner,
+    config: &Config,
+    trial: TrialId,
+    order: DefaultOrder,
+    expansion: &Expansion,
+    source: Source,
+    scheduler: Rc<RefCell<dyn Scheduler>>,
+) -> Telling {
+    let outcome = runner.run(config, Origin::Kept { expansion, source, scheduler }, Some(order));
+    telling(runner, config, trial, order, expansion.clone(), outcome)
+}
+
+/// The source that repeats recorded choices.
+pub(crate) fn recorded_choices(choices: &[RecordedChoice]) -> Source {
+    let choices =
+        choices.iter().map(|choice| (choice.site.as_str(), entity_hash(&choice.entity), choice.occurrence, choice.kind));
+    Source::recorded(choices)
 }
 
 fn telling(

@@ -367,6 +367,7 @@ fn faults(recording: &Recording, names: &Names) -> Vec<String> {
                 let bound = if appends > 0 { format!(" or its append {appends}") } else { String::new() };
                 lines.push(format!("process {number} crashes after tick {after} of its clients{bound}"));
             }
+            End::CrashAt { tick } => lines.push(format!("process {number} crashes when the trial has taken {tick} ticks")),
             End::Stop => lines.push(format!("process {number} stops in order")),
             End::Last => {}
         }

@@ -33,7 +33,7 @@ use crate::schedule::order::DefaultOrder;
 use crate::schedule::pace::Pace;
 use crate::subject::{Mounted, OwnInvariants, SubjectName};
 use crate::workload::{End, Phase, Workload, generate};
-use crate::world::{Observer, Tick, World};
+use crate::world::{CallMoment, Observer, Tick, World};
 pub use planned::Planned;
 use planned::{Place, Played, Who};
 
@@ -557,6 +557,7 @@ impl Runner {
             restarts: 0,
             branches,
             calm_at: None,
+            crash_at: None,
         };
         let ended = trial.run();
         let mut findings = Vec::new();
@@ -645,6 +646,26 @@ impl Runner {
         outcome
     }
 
+    /// Keeps the moments of storage calls of the trials to come, or no longer.
+    pub(crate) fn keep_calls(&self, keep: bool) {
+        self.world.keep_calls(keep);
+    }
+
+    /// The moments of storage calls of the last trial.
+    pub(crate) fn calls(&self) -> Vec<CallMoment> {
+        self.world.calls()
+    }
+
+    /// Whether an operation of the last trial ended before its caller cancelled it.
+    pub(crate) fn ended_before_abort(&self, op: &str) -> bool {
+        let Some(op) = self.world.names().lookup(op) else { return true };
+        let history = self.world.history();
+        let mut facts = history.iter().filter(|event| event.op == Some(op)).map(|event| event.fact);
+        let ends =
+            |fact: &Fact<Sym>| matches!(fact, Fact::Succeeded { .. } | Fact::Refused { .. } | Fact::Unknown | Fact::Aborted);
+        facts.find(ends).is_none_or(|first| first != Fact::Aborted)
+    }
+
     /// Adds the names of the pairs that were covered since the last call, by key.
     pub fn drain_pair_names(&self, names: &mut BTreeMap<u32, String>) {
         self.world.drain_pair_names(names);
@@ -684,6 +705,8 @@ struct Trial<'a> {
     branches: Vec<Branch>,
     /// Tick at which the faults stopped.
     calm_at: Option<u32>,
+    /// Tick at which the process crashes.
+    crash_at: Option<u32>,
 }
 
 impl Trial<'_> {
@@ -699,16 +722,22 @@ impl Trial<'_> {
             self.mount(number);
             let crash = match phase.end {
                 End::Crash { after, appends } => Some((after, appends)),
-                End::Stop | End::Last => None,
+                End::CrashAt { .. } | End::Stop | End::Last => None,
+            };
+            self.crash_at = match phase.end {
+                End::CrashAt { tick } => Some(tick),
+                _ => None,
             };
             let limit = self.world.ticks() + self.config.limits.ticks;
-            match self.tick_until(limit, crash) {
+            let ran = self.tick_until(limit, crash);
+            self.crash_at = None;
+            match ran {
                 Ran::Wrong => return Err(Stop::Wrong),
                 Ran::Panicked(text) => return Err(Stop::Panicked(text)),
                 Ran::Idle | Ran::Spent | Ran::Crash => {}
             }
             match phase.end {
-                End::Crash { .. } => self.crash(),
+                End::Crash { .. } | End::CrashAt { .. } => self.crash(),
                 End::Stop => {
                     self.shut_down("s")?;
                     self.unmount();
@@ -770,6 +799,9 @@ impl Trial<'_> {
                 if self.world.clock() >= began + after || (appends > 0 && now - before >= appends) {
                     return Ran::Crash;
                 }
+            }
+            if self.crash_at.is_some_and(|at| self.world.ticks() >= at) {
+                return Ran::Crash;
             }
             if self.world.ticks() >= limit {
                 return Ran::Spent;

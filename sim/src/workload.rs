@@ -85,6 +85,11 @@ pub enum End {
         #[serde(default)]
         appends: u32,
     },
+    /// It crashes when the trial has taken so many ticks, even if its clients have not begun; earlier only when nothing moves any more.
+    CrashAt {
+        /// How many.
+        tick: u32,
+    },
     /// Its agents are drained and disposed, and it stops.
     Stop,
     /// It is the last one.

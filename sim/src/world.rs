@@ -141,6 +141,21 @@ struct Deviation {
     instead_of: u32,
 }
 
+/// A moment of a storage call at which a crash makes a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallMoment {
+    /// Ticks so far, the one that it happened in included.
+    pub(crate) ticks: u32,
+    /// Which process, from 0.
+    pub(crate) process: u16,
+    /// The path.
+    pub(crate) path: Rc<str>,
+    /// Site of the choice that can let the call wait here.
+    pub(crate) site: &'static str,
+    /// Whether the call has had its effect.
+    pub(crate) done: bool,
+}
+
 /// What a keeping trial hands out.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
@@ -302,6 +317,10 @@ pub struct World {
     points: RefCell<FxHashMap<usize, (&'static Point, u64)>>,
     warnings: Cell<u32>,
     coverage: RefCell<Coverage>,
+    /// Sessions that events were about since the last poll began.
+    touched: RefCell<Vec<Sym>>,
+    /// Moments of storage calls, for who asked for them.
+    calls: RefCell<Option<Vec<CallMoment>>>,
     keep: RefCell<Option<Keep>>,
     /// Buffers of the last recording, while nothing is kept.
     spare: RefCell<Option<Keep>>,
@@ -353,6 +372,8 @@ impl World {
             points: RefCell::default(),
             warnings: Cell::new(0),
             coverage: RefCell::default(),
+            touched: RefCell::default(),
+            calls: RefCell::default(),
             keep: RefCell::default(),
             spare: RefCell::default(),
             waits: Waits::default(),
@@ -396,6 +417,10 @@ impl World {
         self.warnings.set(0);
         self.coverage.borrow_mut().begin();
         self.waits.begin(keep.is_some());
+        self.touched.borrow_mut().clear();
+        if let Some(calls) = &mut *self.calls.borrow_mut() {
+            calls.clear();
+        }
         let mut kept = self.keep.borrow_mut();
         let spare = kept.take().or_else(|| self.spare.take());
         match keep {
@@ -595,6 +620,22 @@ impl World {
         self.coverage.borrow_mut().drain_names(names);
     }
 
+    /// Keeps the moments of storage calls of the trials to come, or no longer.
+    pub(crate) fn keep_calls(&self, keep: bool) {
+        *self.calls.borrow_mut() = keep.then(Vec::new);
+    }
+
+    /// The moments of storage calls of the trial, in order.
+    pub(crate) fn calls(&self) -> Vec<CallMoment> {
+        self.calls.borrow().clone().unwrap_or_default()
+    }
+
+    pub(crate) fn note_call(&self, path: &Rc<str>, site: &'static str, done: bool) {
+        if let Some(calls) = &mut *self.calls.borrow_mut() {
+            calls.push(CallMoment { ticks: self.ticks.get(), process: self.incarnation.get(), path: path.clone(), site, done });
+        }
+    }
+
     /// Faults that fired belong to the task that was running.
     fn note_fired(&self, node: u32) {
         self.chooser.take_fired(|site| self.coverage.borrow_mut().hit(site, self.exec.role(node)));
@@ -788,6 +829,7 @@ impl World {
         self.open_span();
         self.note_fired(ROOT);
         self.waits.act_for_itself();
+        self.touched.borrow_mut().clear();
         let polled = self.exec.poll(picked);
         self.note_fired(task.node);
         match polled {
@@ -815,7 +857,8 @@ impl World {
 
     fn pick(&self, tick: u32) -> TaskRef {
         let ready = self.exec.ready();
-        let turn = Turn { tick, ready: &ready, chooser: &self.chooser, exec: &self.exec, names: &self.names };
+        let touched = self.touched.borrow();
+        let turn = Turn { tick, ready: &ready, chooser: &self.chooser, exec: &self.exec, names: &self.names, touched: &touched };
         let picked = match &*self.picker.borrow() {
             Picker::Calm => return TaskRef(0),
             Picker::Strategy(strategy) => self.schedulers.borrow_mut().of(*strategy).next(&turn),
@@ -1069,6 +1112,10 @@ impl Env for World {
         if let Some(session) = event.fact.session() {
             let node = self.exec.running();
             self.coverage.borrow_mut().event(event.fact.kind_name(), *session, node, self.exec.role(node));
+            let mut touched = self.touched.borrow_mut();
+            if touched.last() != Some(session) {
+                touched.push(*session);
+            }
         }
         if let Some(keep) = &mut *self.keep.borrow_mut() {
             keep.causes.push((self.exec.running(), self.ticks.get()));

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use hostproof_spec::names::Names;
+use hostproof_spec::names::{Names, Sym};
 
 use crate::choice::Chooser;
 use crate::exec::{Executor, ReadySet, TaskRef};
@@ -41,6 +41,8 @@ pub struct Turn<'a> {
     pub exec: &'a Executor,
     /// The names of the trial, for sessions of labels.
     pub names: &'a Names,
+    /// Sessions that events were about since the task before began to run.
+    pub touched: &'a [Sym],
 }
 
 /// A way to pick the next task.
@@ -257,7 +259,7 @@ mod tests {
         }
         while exec.ready_count() > 0 {
             let next = {
-                let turn = Turn { tick: 0, ready: &exec.ready(), chooser: &chooser, exec: &exec, names: &names };
+                let turn = Turn { tick: 0, ready: &exec.ready(), chooser: &chooser, exec: &exec, names: &names, touched: &[] };
                 schedulers.of(strategy).next(&turn)
             };
             exec.poll(next);

@@ -54,7 +54,8 @@ impl Bench {
             }
             let next = {
                 let ready = self.exec.ready();
-                let turn = Turn { tick, ready: &ready, chooser: &self.chooser, exec: &self.exec, names: &self.names };
+                let (chooser, exec, names) = (&self.chooser, &self.exec, &self.names);
+                let turn = Turn { tick, ready: &ready, chooser, exec, names, touched: &[] };
                 let next = self.schedulers.of(pick.strategy).next(&turn);
                 let task = ready.tasks()[next.0];
                 self.coverage.event("step", task.label.session.expect("toys have one"), task.node, task.label.role);

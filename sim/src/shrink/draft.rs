@@ -80,7 +80,7 @@ impl Draft {
             size.operations += count(steps().count()) + u32::from(phase.end == End::Stop);
             let aborted = steps().filter(|step| step.call.aborted).count();
             size.faults += count(phase.triggers.len() + phase.aborts.len() + aborted);
-            size.faults += u32::from(matches!(phase.end, End::Crash { .. }));
+            size.faults += u32::from(matches!(phase.end, End::Crash { .. } | End::CrashAt { .. }));
         }
         size.operations += u32::from(workload.shutdown);
         size
