@@ -29,7 +29,7 @@ use hostproof_spec::history::StorageFault;
 use hostproof_spec::names::Sym;
 use rustc_hash::FxHashMap;
 
-use crate::choice::{Class, Site, text_hash};
+use crate::choice::{Class, Site, fold, text_hash};
 use crate::exec::Yield;
 use crate::world::World;
 
@@ -718,13 +718,15 @@ impl Disk for SimDisk {
 #[must_use]
 pub fn digest(bytes: &[u8]) -> u64 {
     // Four chains at a time: one would wait for itself.
-    let mut lanes = [1_u64, 2, 3, bytes.len() as u64].map(|lane| crate::choice::fold(text_hash("file"), lane));
-    for block in bytes.chunks(32) {
-        for (lane, chunk) in lanes.iter_mut().zip(block.chunks(8)) {
-            let mut word = [0_u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            *lane = crate::choice::fold(*lane, u64::from_le_bytes(word));
+    let mut lanes = [1_u64, 2, 3, bytes.len() as u64].map(|lane| fold(text_hash("file"), lane));
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    for block in blocks {
+        for (lane, word) in lanes.iter_mut().zip(block.as_chunks::<8>().0) {
+            *lane = fold(*lane, u64::from_le_bytes(*word));
         }
     }
-    lanes.into_iter().fold(0, crate::choice::fold).max(1)
+    let (words, last) = rest.as_chunks::<8>();
+    let last = last.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let rest = words.iter().map(|word| u64::from_le_bytes(*word)).chain([last]);
+    lanes.into_iter().chain(rest).fold(0, fold).max(1)
 }

@@ -10,6 +10,7 @@ pub mod config;
 pub mod corpus;
 pub mod coverage;
 pub mod disk;
+pub mod engine;
 pub mod exec;
 pub mod explore;
 pub mod files;

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::choice::{Chooser, Source, fold};
 use crate::config::{Branch, Config, Lineage};
 use crate::disk::session_of;
+use crate::engine::Engine;
 use crate::exec::{ExecError, Executor, Yield};
 use crate::fingerprint::Fingerprint;
 use crate::liveness::MUST_END;
@@ -671,6 +672,11 @@ impl Runner {
         self.world.drain_pair_names(names);
     }
 
+    /// Lets another executor run the tasks of the next trials; `None` for the world's own. Then there is no choice of schedule, and nothing to replay.
+    pub fn run_on(&self, engine: Option<Rc<dyn Engine>>) {
+        self.world.run_on(engine);
+    }
+
     /// Lines that the last trial made, parsed and remembered.
     pub fn line_work(&self) -> LineWork {
         self.world.line_work()
@@ -783,7 +789,55 @@ impl Trial<'_> {
         );
     }
 
+    /// [`Trial::tick_until`] where another executor runs the tasks.
+    fn run_until(&mut self, engine: &Rc<dyn Engine>, limit: u32, crash: Option<(u32, u32)>) -> Ran {
+        let ran: Rc<RefCell<Option<Ran>>> = Rc::default();
+        let enough = {
+            let (world, watch, ran) = (Rc::downgrade(self.world), self.watch.clone(), ran.clone());
+            let appends_before = Cell::new(None);
+            move || {
+                let Some(world) = world.upgrade() else { return true };
+                watch.raise_due(&world);
+                let now = world.storage().appends();
+                let crashed = crash.zip(watch.clients_started.get()).is_some_and(|((after, appends), began)| {
+                    let before = appends_before.get().unwrap_or(now);
+                    appends_before.set(Some(before));
+                    world.ticks() >= began + after || (appends > 0 && now - before >= appends)
+                });
+                let end = match () {
+                    () if watch.violated.get() => Some(Ran::Wrong),
+                    () if crashed => Some(Ran::Crash),
+                    () if world.ticks() >= limit => Some(Ran::Spent),
+                    () => None,
+                };
+                let is_over = end.is_some();
+                if is_over {
+                    *ran.borrow_mut() = end;
+                }
+                is_over
+            }
+        };
+        self.world.stop_when(Some(Rc::new(enough)));
+        let end = loop {
+            engine.run();
+            if let Some(ran) = ran.take() {
+                break ran;
+            }
+            if self.watch.next_due.get() == u32::MAX {
+                break Ran::Idle;
+            }
+            self.watch.due.borrow_mut().iter_mut().for_each(|(at, _)| *at = 0);
+            self.watch.next_due.set(0);
+            self.watch.raise_due(self.world);
+        };
+        self.world.stop_when(None);
+        end
+    }
+
     fn tick_until(&mut self, limit: u32, crash: Option<(u32, u32)>) -> Ran {
+        if let Some(engine) = self.world.engine() {
+            return self.run_until(&engine, limit, crash);
+        }
         let mut appends_before = None;
         loop {
             while self.branches.first().is_some_and(|branch| branch.tick <= self.world.ticks()) {

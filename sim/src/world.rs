@@ -28,6 +28,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::choice::{Chooser, Class, Drawn, Site, Source, fold, mix64, stir, text_hash};
 use crate::coverage::Coverage;
 use crate::disk::{CrashEffect, DiskRates, SimDisk, session_of};
+use crate::engine::{Counted, Engine};
 use crate::exec::{Executor, Group, Polled, ROOT, Ready, TaskRef, Yield};
 use crate::liveness::{WaitGraph, Waits, wait_graph};
 use crate::plan::Plan;
@@ -280,6 +281,10 @@ pub trait Observer {
 pub struct World {
     me: Weak<World>,
     exec: Executor,
+    /// Runs the tasks instead, where the trial is a comparison.
+    engine: RefCell<Option<Rc<dyn Engine>>>,
+    /// Asked after each poll of such an engine whether it is to stop.
+    enough: RefCell<Option<Rc<dyn Fn() -> bool>>>,
     chooser: Chooser,
     schedulers: RefCell<Schedulers>,
     picker: RefCell<Picker>,
@@ -338,6 +343,8 @@ impl World {
         Rc::new_cyclic(|me: &Weak<World>| Self {
             me: me.clone(),
             exec: Executor::default(),
+            engine: RefCell::default(),
+            enough: RefCell::default(),
             chooser: Chooser::default(),
             schedulers: RefCell::default(),
             picker: RefCell::default(),
@@ -715,12 +722,56 @@ impl World {
     }
 
     fn sleep(&self, deadline: Deadline) -> Sleep {
-        Sleep { world: self.me.clone(), deadline: deadline.0, timer: None }
+        let elsewhere = self.engine.borrow().as_ref().map(|engine| engine.sleep_until(deadline.0));
+        Sleep { world: self.me.clone(), deadline: deadline.0, timer: None, elsewhere }
+    }
+
+    /// Lets another executor run the tasks of the trials from now on; `None` for the world's own.
+    pub fn run_on(&self, engine: Option<Rc<dyn Engine>>) {
+        *self.engine.borrow_mut() = engine;
+    }
+
+    /// The other executor.
+    pub(crate) fn engine(&self) -> Option<Rc<dyn Engine>> {
+        self.engine.borrow().clone()
+    }
+
+    /// Sets what is asked after each poll of another executor.
+    pub(crate) fn stop_when(&self, enough: Option<Rc<dyn Fn() -> bool>>) {
+        *self.enough.borrow_mut() = enough;
+    }
+
+    /// One poll of another executor: a tick without a choice.
+    pub(crate) fn polled_elsewhere(&self, poll: impl FnOnce() -> Poll<()>) -> Poll<()> {
+        let Some(engine) = self.engine() else { return Poll::Ready(()) };
+        self.ticks.set(self.ticks.get() + 1);
+        self.now.set(engine.now_ms());
+        self.open_span();
+        let polled = poll();
+        let enough = self.enough.borrow().clone();
+        if enough.is_some_and(|enough| enough()) {
+            engine.stop();
+        }
+        polled
+    }
+
+    fn spawn_task(&self, group: Group, label: TaskLabel, task: LocalFuture<()>) {
+        match (self.engine(), self.me.upgrade()) {
+            (Some(engine), Some(world)) => engine.spawn(Box::pin(Counted { world, task })),
+            _ => self.exec.spawn(group, label, task),
+        }
+    }
+
+    fn kill(&self) {
+        self.exec.kill(self.process());
+        if let Some(engine) = self.engine() {
+            engine.kill();
+        }
     }
 
     /// Spawns a task of the trial itself: a group of its own that a crash of the host spares or not, as asked.
     pub fn spawn_in(&self, group: Group, role: &'static str, task: LocalFuture<()>) {
-        self.exec.spawn(group, TaskLabel { role, session: None }, task);
+        self.spawn_task(group, TaskLabel { role, session: None }, task);
     }
 
     /// The group of the current process.
@@ -760,7 +811,7 @@ impl World {
     /// Drops the process without a trace.
     fn die(&self, rest: impl FnOnce()) {
         self.dying.set(true);
-        self.exec.kill(self.process());
+        self.kill();
         rest();
         *self.model.borrow_mut() = None;
         self.faults.borrow_mut().clear();
@@ -793,6 +844,10 @@ impl World {
         self.dying.set(true);
         *self.observer.borrow_mut() = None;
         self.exec.clear();
+        if let Some(engine) = self.engine() {
+            engine.kill();
+        }
+        *self.enough.borrow_mut() = None;
         rest();
         *self.model.borrow_mut() = None;
         self.timers.borrow_mut().clear();
@@ -979,12 +1034,17 @@ struct Sleep {
     world: Weak<World>,
     deadline: u64,
     timer: Option<Timer>,
+    /// The same wait, of another executor.
+    elsewhere: Option<LocalFuture<()>>,
 }
 
 impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            return elsewhere.as_mut().poll(cx);
+        }
         let Some(world) = self.world.upgrade() else { return Poll::Ready(()) };
         let mut timers = world.timers.borrow_mut();
         if world.now.get() >= self.deadline {
@@ -1033,6 +1093,9 @@ impl Env for World {
     }
 
     fn deadline_in(&self, ms: u64) -> Deadline {
+        if let Some(engine) = &*self.engine.borrow() {
+            self.now.set(engine.now_ms());
+        }
         Deadline(self.now.get() + ms)
     }
 
@@ -1067,7 +1130,7 @@ impl Env for World {
         }
         #[cfg(test)]
         let label = if self.is_refactored() { crate::refactoring::label(label) } else { label };
-        self.exec.spawn(self.process(), label, task);
+        self.spawn_task(self.process(), label, task);
         #[cfg(test)]
         self.spawn_background();
     }

@@ -128,22 +128,21 @@ impl LineMemory {
 /// A hash of a line, four words at a time.
 fn key(form: u8, line: &[u8]) -> u64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let word = |bytes: &[u8]| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(word)
-    };
+    let stir = |lane: u64, word: u64| (lane ^ word).wrapping_mul(SPREAD).rotate_left(29);
     let mut lanes = [u64::from(form), line.len() as u64, SPREAD, !SPREAD];
-    let mut blocks = line.chunks_exact(32);
-    for block in &mut blocks {
-        for (lane, bytes) in lanes.iter_mut().zip(block.chunks_exact(8)) {
-            *lane = (*lane ^ word(bytes)).wrapping_mul(SPREAD).rotate_left(29);
+    let (blocks, rest) = line.as_chunks::<32>();
+    for block in blocks {
+        let (words, _) = block.as_chunks::<8>();
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            *lane = stir(*lane, u64::from_le_bytes(*word));
         }
     }
-    for (lane, bytes) in lanes.iter_mut().zip(blocks.remainder().chunks(8)) {
-        *lane = (*lane ^ word(bytes)).wrapping_mul(SPREAD).rotate_left(29);
+    let (words, bytes) = rest.as_chunks::<8>();
+    for (lane, word) in lanes.iter_mut().zip(words) {
+        *lane = stir(*lane, u64::from_le_bytes(*word));
     }
-    lanes.into_iter().fold(0, |hash, lane| (hash ^ lane).wrapping_mul(SPREAD).rotate_left(31))
+    let last = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    lanes.into_iter().fold(last, |hash, lane| (hash ^ lane).wrapping_mul(SPREAD).rotate_left(31))
 }
 
 #[cfg(test)]

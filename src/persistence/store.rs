@@ -38,6 +38,8 @@ pub struct Persistence {
     ends: RefCell<FxHashMap<Sym, FileEnd>>,
     /// Logs that this process began to change without an acknowledgement since: a failed sync may have dropped bytes that a read still shows.
     doubtful: RefCell<FxHashSet<Sym>>,
+    /// Where this host writes the log of a session, by the format of the log.
+    places: RefCell<FxHashMap<(Sym, u8), Rc<str>>>,
     /// Whether the name of the project directory is durable in the root.
     project_synced: Cell<bool>,
 }
@@ -93,7 +95,14 @@ impl Persistence {
     /// The logs below the disk of `env`, under `rules`.
     #[must_use]
     pub fn new(env: Rc<dyn Env>, rules: &'static Rules) -> Rc<Self> {
-        Rc::new(Self { env, rules, ends: RefCell::default(), doubtful: RefCell::default(), project_synced: Cell::new(false) })
+        Rc::new(Self {
+            env,
+            rules,
+            ends: RefCell::default(),
+            doubtful: RefCell::default(),
+            places: RefCell::default(),
+            project_synced: Cell::new(false),
+        })
     }
 
     /// The headers of every stored session, sorted by the text of their ids.
@@ -121,7 +130,7 @@ impl Persistence {
                         continue;
                     };
                     let id = names.text(header.id);
-                    if encode_id(&id) == session && header.version == version {
+                    if header.version == version && (stands_for_itself(&id) && *id == *session || encode_id(&id) == session) {
                         found.push((id, header));
                     }
                 }
@@ -312,6 +321,16 @@ impl Persistence {
         })
     }
 
+    /// Path below the root of the log that this host writes for the session `id` in format `version`.
+    pub(crate) fn place(&self, id: Sym, version: u8) -> Rc<str> {
+        let mut places = self.places.borrow_mut();
+        let make = || {
+            let session = encode_id(&self.env.names().text(id));
+            Rc::from([NO_CWD, "/", &session, "/", file_name(version)].concat())
+        };
+        places.entry((id, version)).or_insert_with(make).clone()
+    }
+
     /// The path of the log of `id`. Logs of other hosts may lie in the directory of any project.
     async fn locate(&self, id: Sym) -> Result<Option<Rc<str>>, ReadError> {
         let known = self.end_of(id).map(|known| known.path);
@@ -321,14 +340,14 @@ impl Persistence {
         {
             return Ok(Some(path));
         }
-        let session = encode_id(&self.env.names().text(id));
         // A log in this host's own place is the one. Only otherwise the other projects are looked through.
         for version in [FORMAT_V4, FORMAT_V0] {
-            let path = format!("{NO_CWD}/{session}/{}", file_name(version));
+            let path = self.place(id, version);
             if is_there(&*disk, &path).await? {
-                return Ok(Some(Rc::from(path)));
+                return Ok(Some(path));
             }
         }
+        let session = encode_id(&self.env.names().text(id));
         for project in directories(&*disk, "").await? {
             if project == NO_CWD {
                 continue;
@@ -425,14 +444,17 @@ pub fn project_of(_header: &Header) -> &'static str {
     NO_CWD
 }
 
-/// Path below the root of the log that this host writes for `header`, whose id is `id`: directory of the session, name of the file.
-pub(crate) fn place(header: &Header, id: &str) -> (String, &'static str) {
-    (format!("{}/{}", project_of(header), encode_id(id)), file_name(header.version))
+/// Whether the directory of a session has the name that its id is: as for every id that a host made.
+fn stands_for_itself(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 /// The directory name of a session id: letters, digits, `.`, `_` and `-` stand for themselves, every other UTF-16 unit is `~` and four hexadecimal digits.
 #[must_use]
 pub fn encode_id(id: &str) -> String {
+    if stands_for_itself(id) {
+        return id.to_owned();
+    }
     let only_dots = id == "." || id == "..";
     let mut name = String::with_capacity(id.len());
     for unit in id.encode_utf16() {

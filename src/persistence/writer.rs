@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use crate::env::select::select2;
 use crate::env::wait::{WaitOn, waiting};
 use crate::env::{Deadline, Disk, DiskError, Env, LocalFuture, TaskLabel};
-use crate::persistence::store::{FileEnd, Persistence, create_empty, encode, injected, place, project_of};
+use crate::persistence::store::{FileEnd, Persistence, create_empty, encode, injected, project_of};
 use crate::planted;
 use crate::session::event::{Header, Record};
 
@@ -595,17 +595,16 @@ impl Inner {
         if let Some(at) = self.persistence.end_of(self.header.id) {
             return Ok(at);
         }
-        let (directory, file) = place(&self.header, &self.session());
-        let path: Rc<str> = Rc::from(format!("{directory}/{file}"));
+        let path = self.persistence.place(self.header.id, self.header.version);
         let end = disk.len(&path).await?;
         Ok(FileEnd { path, end })
     }
 
     /// Writes a new log beside its place, moves it there, and makes its name durable.
     async fn create(&self, disk: &dyn Disk, batch: &[Rc<Record>], moved: bool) -> Result<(), WriteError> {
-        let (directory, file) = place(&self.header, &self.session());
-        let path: Rc<str> = Rc::from(format!("{directory}/{file}"));
-        let beside = format!("{path}.tmp");
+        let path = self.persistence.place(self.header.id, self.header.version);
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let beside = [&*path, ".tmp"].concat();
         if !moved {
             // After a move of our own the file is ours, whatever became of its name.
             match disk.len(&path).await {
@@ -614,7 +613,7 @@ impl Inner {
                 Err(error) => return Err(error.into()),
             }
         }
-        disk.create_dir_all(&directory).await?;
+        disk.create_dir_all(directory).await?;
         if !self.persistence.project_synced().get() {
             disk.sync_dir("").await?;
             self.persistence.project_synced().set(true);
@@ -631,7 +630,7 @@ impl Inner {
         self.state.borrow_mut().file = File::New { moved: true };
         self.persistence.begin_change(self.header.id);
         disk.rename(&beside, &path).await?;
-        disk.sync_dir(&directory).await?;
+        disk.sync_dir(directory).await?;
         self.written(FileEnd { path, end });
         Ok(())
     }
