@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     ExitCode::from(hostproof_cli::run(&hostproof_cli::args::Cli::parse()).code())
 }
