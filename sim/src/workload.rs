@@ -515,7 +515,7 @@ impl Generator<'_> {
 
     /// An observer that takes a message away inside its own insertion: the agent is woken for nothing.
     fn remover(&mut self) -> Option<TriggerArm> {
-        if !self.rules.queue_control || self.senders.is_empty() || !self.chance(OBSERVER, 7, 300) {
+        if !self.rules.queue_control || self.senders.is_empty() || !self.chance(OBSERVER, 7, 700) {
             return None;
         }
         let (of, target) = self.senders[self.pick(OBSERVER, 8, self.senders.len())].clone();
