@@ -186,8 +186,15 @@ fn bad_use_is_2_and_says_what_is_wrong() {
 #[test]
 fn the_largest_budget_is_a_budget() {
     let dir = here();
-    run_in(dir.path(), "sim bugs --bug M08 --trials 18446744073709551615").with(0);
+    run_in(dir.path(), "sim bugs --bug M08 --cap 18446744073709551615").with(0);
     run_in(dir.path(), "sim run --bug M08 --trials 18446744073709551615 --base 18446744073709551615 --failures 1").with(1);
+}
+
+#[test]
+fn a_simulator_that_misses_the_canary_says_that_it_is_blind() {
+    let dir = here();
+    let ended = run_in(dir.path(), "sim bugs --bug M08 --blindfold").with(4);
+    assert!(ended.out.contains("the simulator is blind: 0 of 5 searches found the canary P00"), "{ended}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use hostproof_sim::corpus::Filling;
 use hostproof_sim::plan::FaultSet;
 use hostproof_sim::recording::Expected;
 use hostproof_sim::recording::modes::{Mode, Search};
-use hostproof_sim::schedule::Strategy;
+use hostproof_sim::schedule::{Strategy, UnknownStrategy};
 use hostproof_spec::bugs::Bug;
 use hostproof_spec::revision::Revision;
 
@@ -170,6 +170,23 @@ pub struct ExpandArgs {
     pub out: PathBuf,
 }
 
+/// Schedulers that hunt.
+#[derive(Clone, Copy, Debug)]
+pub enum Hunters {
+    /// Every one.
+    All,
+    /// This one.
+    One(Strategy),
+}
+
+impl std::str::FromStr for Hunters {
+    type Err = UnknownStrategy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownStrategy> {
+        if text == "all" { Ok(Self::All) } else { text.parse().map(Self::One) }
+    }
+}
+
 /// `hostproof sim bugs`.
 #[derive(Debug, Args)]
 pub struct BugsArgs {
@@ -179,9 +196,18 @@ pub struct BugsArgs {
     /// Only these bugs.
     #[arg(long = "bug", value_name = "ID")]
     pub bugs: Vec<Bug>,
-    /// Most trials for each.
+    /// Who picks tasks: the names of schedulers, or all.
+    #[arg(long = "scheduler", value_name = "NAME|all", value_delimiter = ',', default_value = "portfolio")]
+    pub schedulers: Vec<Hunters>,
+    /// Independent searches for each bug by each scheduler.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub searches: u32,
+    /// Most trials of a search.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub trials: u64,
+    pub cap: u64,
+    /// Look for the canary where it is not, to see that blindness is noticed.
+    #[arg(long, hide = true)]
+    pub blindfold: bool,
     /// What the seeds are derived from.
     #[arg(long, default_value_t = 0)]
     pub base: u64,

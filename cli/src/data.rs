@@ -9,7 +9,7 @@ use hostproof_conformance::report;
 use hostproof_sim::campaign;
 use hostproof_sim::config::{Config, TrialId};
 use hostproof_sim::corpus;
-use hostproof_sim::hunt::Hunt;
+use hostproof_sim::hunt::Hunts;
 use hostproof_sim::liveness::WaitGraph;
 use hostproof_sim::recording::modes::Verdict;
 use hostproof_sim::recording::{Expected, Tool};
@@ -203,6 +203,8 @@ pub struct BugRow {
     pub title: &'static str,
     /// The invariant that must notice.
     pub invariant: &'static str,
+    /// Revisions under which it can do harm.
+    pub revisions: &'static [Revision],
     /// The requirement that it breaks.
     pub requirement: &'static str,
     /// Whether a scenario of the suite can see it from outside.
@@ -232,12 +234,15 @@ pub enum Bugs {
     /// After the search.
     Hunted {
         /// How each was looked for.
-        bugs: Vec<Hunt>,
-        /// How many were not found.
+        #[serde(flatten)]
+        hunts: Hunts,
+        /// Hunts of which a search found nothing.
         missed: usize,
         /// How each that was found was shrunk.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         shrunk: Vec<ShrunkBug>,
+        /// Bugs that take the portfolio too long, each with the reason.
+        too_slow: Vec<String>,
     },
 }
 

@@ -3,7 +3,7 @@
 
 use hostproof_sim::campaign::{Campaign, run};
 use hostproof_sim::config::{Config, TrialId};
-use hostproof_sim::hunt::hunt_all;
+use hostproof_sim::hunt::{Hunting, hunt};
 use hostproof_sim::tell::tell;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,13 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     if arg(0, "") == "bugs" {
-        hunt_all(0, arg(1, "20000").parse()?, 1, |hunt| {
-            let found = hunt
-                .finding
-                .as_ref()
-                .map_or("NOT FOUND".to_owned(), |finding| format!("{}: {}", finding.invariant, finding.message));
-            println!("{:5} {:22} {:6} trials {:6} ms  {found}", hunt.bug, hunt.expected, hunt.trials, hunt.millis);
-        })?;
+        let hunts = hunt(&Hunting { searches: 1, cap: arg(1, "20000").parse()?, ..Hunting::default() }, &|| {})?;
+        println!("{}", serde_json::to_string_pretty(&hunts)?);
         return Ok(());
     }
     let config = Config { revision: arg(1, "2026-09-01").parse()?, faults: arg(2, "all").parse()?, ..Config::default() };

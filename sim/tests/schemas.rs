@@ -5,7 +5,7 @@
 use hostproof_sim::audit::Audit;
 use hostproof_sim::campaign::{Report, seed};
 use hostproof_sim::config::Config;
-use hostproof_sim::hunt::Hunt;
+use hostproof_sim::hunt::Hunts;
 use hostproof_sim::recording::Recording;
 use hostproof_sim::tell::tell;
 
@@ -14,7 +14,7 @@ fn schemas() -> [(&'static str, schemars::Schema); 4] {
         ("recording", schemars::schema_for!(Recording)),
         ("report", schemars::schema_for!(Report)),
         ("audit", schemars::schema_for!(Audit)),
-        ("hunt", schemars::schema_for!(Hunt)),
+        ("hunts", schemars::schema_for!(Hunts)),
     ]
 }
 

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
-use hostproof_sim::config::Config;
-use hostproof_sim::hunt::{Hunt, hunt};
+use hostproof_sim::config::resolve;
+use hostproof_sim::hunt::{Hunt, Hunting, Hunts, Noticed, hunt};
+use hostproof_sim::schedule::Strategy;
 use hostproof_sim::tell::tell;
-use hostproof_spec::bugs::BUGS;
+use hostproof_spec::bugs::{BUGS, CANARY, Plan};
 use hostproof_spec::envelope::Exit;
 use serde_json::Value;
 
-use super::{bar, cores, exec, shrinking};
-use crate::args::BugsArgs;
+use super::{bar, cores, exec, shrinking, tell_finding};
+use crate::args::{BugsArgs, Hunters};
 use crate::data::{BugRow, Bugs, Shrinking, ShrunkBug};
 use crate::output::{Output, Problem, Report, json_value};
 
@@ -19,49 +20,106 @@ use crate::output::{Output, Problem, Report, json_value};
 /// # Errors
 /// Never by itself; for symmetry with the other commands.
 pub fn bugs(args: &BugsArgs, output: Output) -> Result<Report<Value>, Problem> {
-    let chosen: Vec<_> = BUGS.iter().filter(|plan| args.bugs.is_empty() || args.bugs.contains(&plan.bug)).collect();
-    if args.list {
-        let mut text = String::new();
-        for plan in &chosen {
-            let _ = writeln!(text, "{:<5} {:<22} {:<11} {}", plan.id, plan.invariant, plan.requirement, plan.title);
-        }
-        let bugs = chosen
-            .iter()
-            .map(|plan| BugRow {
-                id: plan.id,
-                title: plan.title,
-                invariant: plan.invariant,
-                requirement: plan.requirement,
-                scenario: plan.scenario,
-            })
-            .collect();
-        return Ok(Report { exit: Exit::Ok, data: json_value(&Bugs::List { bugs })?, text });
-    }
-    let bar = bar(output, Some(chosen.len() as u64));
-    let mut hunts = Vec::new();
-    for plan in chosen {
-        hunts.push(hunt(plan, args.base, args.trials, args.jobs.unwrap_or_else(cores)).map_err(exec)?);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    let shrunk = if args.no_shrink { Vec::new() } else { shrink_all(&hunts)? };
-    let missed = hunts.iter().filter(|hunt| hunt.trial.is_none()).count();
-    let mut text = format!("{:<5} {:>8} {:>9}  {:<11} {:<24} {}\n", "bug", "trials", "ms", "revision", "noticed by", "trial");
-    for hunt in &hunts {
-        let _ = writeln!(text, "{}", told_hunt(hunt));
-    }
-    let _ = writeln!(text, "{} of {} planted bugs found", hunts.len() - missed, hunts.len());
-    tell_shrunk(&mut text, &shrunk);
-    let exit = if missed == 0 { Exit::Ok } else { Exit::Fault };
-    Ok(Report { exit, data: json_value(&Bugs::Hunted { bugs: hunts, missed, shrunk })?, text })
+    let chosen: Vec<&Plan> = BUGS.iter().filter(|plan| args.bugs.is_empty() || args.bugs.contains(&plan.bug)).collect();
+    if args.list { list(&chosen) } else { hunted(args, chosen, output) }
 }
 
-/// Shrinks what was found, in order.
+fn list(chosen: &[&Plan]) -> Result<Report<Value>, Problem> {
+    let mut text = String::new();
+    for plan in chosen {
+        let _ = writeln!(text, "{:<5} {:<22} {:<11} {}", plan.id, plan.invariant, plan.requirement, plan.title);
+    }
+    let bugs = chosen
+        .iter()
+        .map(|plan| BugRow {
+            id: plan.id,
+            title: plan.title,
+            invariant: plan.invariant,
+            requirement: plan.requirement,
+            revisions: plan.revisions,
+            scenario: plan.scenario,
+        })
+        .collect();
+    Ok(Report { exit: Exit::Ok, data: json_value(&Bugs::List { bugs })?, text })
+}
+
+fn hunted(args: &BugsArgs, bugs: Vec<&'static Plan>, output: Output) -> Result<Report<Value>, Problem> {
+    let mut schedulers: Vec<Strategy> = Vec::new();
+    for hunters in &args.schedulers {
+        let more: &[Strategy] = match hunters {
+            Hunters::All => &Strategy::ALL,
+            Hunters::One(strategy) => std::slice::from_ref(strategy),
+        };
+        schedulers.extend(more.iter().filter(|strategy| !schedulers.contains(strategy)).copied().collect::<Vec<_>>());
+    }
+    let hunting = Hunting {
+        bugs,
+        schedulers,
+        searches: args.searches,
+        cap: args.cap,
+        base: args.base,
+        jobs: args.jobs.unwrap_or_else(cores),
+        blindfold: args.blindfold,
+        ..Hunting::default()
+    };
+    let all = hunting.bugs.len() as u64 * hunting.schedulers.len() as u64 * u64::from(hunting.searches);
+    let bar = bar(output, Some(all));
+    let hunts = hunt(&hunting, &|| bar.inc(1)).map_err(exec)?;
+    bar.finish_and_clear();
+    let missed = hunts.missed().count();
+    let too_slow = hunts.too_slow().into_iter().map(|(hunt, why)| format!("{}: {why}", hunt.bug)).collect::<Vec<_>>();
+    let sound = !hunts.blind && missed == 0 && hunts.false_alarms.is_empty();
+    let shrunk = if args.no_shrink { Vec::new() } else { shrink_all(&hunts.hunts)? };
+    let mut text = told(&hunts, missed, &too_slow);
+    tell_shrunk(&mut text, &shrunk);
+    let exit = if sound { Exit::Ok } else { Exit::Fault };
+    Ok(Report { exit, data: json_value(&Bugs::Hunted { hunts, missed, too_slow, shrunk })?, text })
+}
+
+fn told(hunts: &Hunts, missed: usize, too_slow: &[String]) -> String {
+    let mut text = String::new();
+    if hunts.blind {
+        let canary = &hunts.canary;
+        let _ = writeln!(
+            text,
+            "the simulator is blind: {} of {} searches found the canary {CANARY} ({}) within {} trials\nnothing else was looked for",
+            canary.found, canary.searches, canary.title, canary.p95_trials
+        );
+        return text;
+    }
+    let _ = writeln!(
+        text,
+        "{:<5} {:<13} {:>7} {:>10} {:>9} {:>9} {:>9}  noticed by",
+        "bug", "scheduler", "found", "mean", "p95", "mean ms", "p95 ms"
+    );
+    for hunt in &hunts.hunts {
+        let _ = writeln!(text, "{}", told_hunt(hunt));
+    }
+    let found = hunts.hunts.len() - missed;
+    let _ = writeln!(text, "{found} of {} found by every search; trials that found nothing count as run", hunts.hunts.len());
+    for alarm in &hunts.false_alarms {
+        let _ = writeln!(
+            text,
+            "FALSE ALARM: the sound host shows something in {} as well: {}",
+            alarm.trial,
+            tell_finding(&alarm.finding)
+        );
+    }
+    for slow in too_slow {
+        let _ = writeln!(text, "too slow: {slow}");
+    }
+    text
+}
+
+/// Shrinks the first trial that noticed each bug, in order.
 fn shrink_all(hunts: &[Hunt]) -> Result<Vec<ShrunkBug>, Problem> {
-    let mut all = Vec::new();
+    let mut all: Vec<ShrunkBug> = Vec::new();
     for hunt in hunts {
-        let (Some(trial), Some(revision), Ok(bug)) = (hunt.trial, hunt.revision, hunt.bug.parse()) else { continue };
-        let config = Config { revision, ..Config::default() }.with_bug(bug);
+        let Some(Noticed { trial, .. }) = &hunt.first else { continue };
+        if all.iter().any(|shrunk| shrunk.bug == hunt.bug) {
+            continue;
+        }
+        let config = resolve(*trial, None, &[]).map_err(|error| Problem::fault(error.to_string()))?;
         let whole = tell(&config, trial.lineage).map_err(exec)?.recording;
         all.push(ShrunkBug { bug: hunt.bug.clone(), shrinking: shrinking::shrunk(&whole)?.1 });
     }
@@ -107,10 +165,63 @@ fn tell_shrunk(text: &mut String, shrunk: &[ShrunkBug]) {
 }
 
 fn told_hunt(hunt: &Hunt) -> String {
-    let by = hunt.finding.as_ref().map_or("NOT FOUND", |finding| finding.invariant.as_str());
-    let other =
-        if hunt.finding.is_some() && by != hunt.expected { format!(" (expected {})", hunt.expected) } else { String::new() };
-    let trial = hunt.trial.map(|trial| trial.to_string()).unwrap_or_default();
-    let revision = hunt.revision.map(|revision| revision.to_string()).unwrap_or_default();
-    format!("{:<5} {:>8} {:>9}  {revision:<11} {:<24} {trial}", hunt.bug, hunt.trials, hunt.millis, format!("{by}{other}"))
+    let by: Vec<String> = hunt
+        .noticed_by
+        .iter()
+        .map(|(name, times)| if *times == hunt.found { name.clone() } else { format!("{name} ({times})") })
+        .collect();
+    let by = if by.is_empty() { "NOBODY".to_owned() } else { by.join(", ") };
+    let other = if hunt.found > 0 && !hunt.noticed_by.contains_key(&hunt.expected) {
+        format!(" (expected {})", hunt.expected)
+    } else {
+        String::new()
+    };
+    format!(
+        "{:<5} {:<13} {:>7} {:>10.1} {:>9} {:>9.1} {:>9.1}  {by}{other}",
+        hunt.bug,
+        hunt.scheduler.name(),
+        format!("{}/{}", hunt.found, hunt.searches),
+        hunt.mean_trials,
+        hunt.p95_trials,
+        hunt.mean_millis,
+        hunt.p95_millis,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Hunts {
+        let row = |bug: &str, scheduler, found, mean_trials, p95_trials| Hunt {
+            bug: bug.to_owned(),
+            title: "a mistake".to_owned(),
+            expected: "durable".to_owned(),
+            scheduler,
+            revision: hostproof_spec::revision::Revision::default(),
+            searches: 5,
+            found,
+            mean_trials,
+            p95_trials,
+            mean_millis: mean_trials / 4.0,
+            p95_millis: p95_trials as f64 / 4.0,
+            noticed_by: [("durable".to_owned(), found)].into_iter().filter(|(_, times)| *times > 0).collect(),
+            first: None,
+        };
+        let hunts = vec![row("M01", Strategy::Portfolio, 5, 120.4, 300), row("M02", Strategy::Portfolio, 0, 20_000.0, 20_000)];
+        Hunts { canary: row("P00", Strategy::Portfolio, 5, 3.0, 7), blind: false, hunts, false_alarms: Vec::new() }
+    }
+
+    #[test]
+    fn hunts_are_a_table() {
+        let hunts = example();
+        let slow: Vec<String> = hunts.too_slow().into_iter().map(|(hunt, why)| format!("{}: {why}", hunt.bug)).collect();
+        insta::assert_snapshot!(told(&hunts, 1, &slow));
+    }
+
+    #[test]
+    fn blindness_is_told_and_nothing_else() {
+        let canary = Hunt { found: 2, p95_trials: 500, ..example().canary };
+        insta::assert_snapshot!(told(&Hunts { canary, blind: true, hunts: Vec::new(), false_alarms: Vec::new() }, 0, &[]));
+    }
 }

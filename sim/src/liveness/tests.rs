@@ -26,7 +26,7 @@ fn first(bug: Bug) -> WaitGraph {
     let campaign = Campaign { config: config.clone(), trials: Some(20_000), ..Campaign::default() };
     let report = run(&campaign, &|_| {}).unwrap();
     let found = report.found.first().expect("a planted standstill is found");
-    let telling = tell(&config, found.trial.lineage).unwrap();
+    let telling = tell(&found.config(&config), found.trial.lineage).unwrap();
     assert_eq!(telling.outcome.findings[0].invariant, "liveness");
     telling.waits.expect("a standstill has a graph")
 }
