@@ -1,8 +1,8 @@
 //! Stories of the shrinker: what must go goes, what must stay stays, and no other failure takes the place of the one that was found.
 
 use super::*;
-use crate::config::{Config, Lineage};
-use crate::hunt::hunt;
+use crate::config::{Config, Lineage, resolve};
+use crate::hunt::{Hunting, Noticed, hunt};
 use crate::plan::Plan;
 use crate::recording::{KeptTrial, replay, tell_kept, tell_seed};
 use crate::schedule::order::DefaultOrder;
@@ -19,10 +19,10 @@ use proptest::prelude::*;
 fn most_planted_bugs_shrink_to_a_handful() {
     let mut runner = Runner::new().unwrap();
     let mut totals = Vec::new();
-    for plan in BUGS {
-        let hunt = hunt(plan, 0, 2_000, 1).unwrap();
-        let (Some(trial), Some(revision)) = (hunt.trial, hunt.revision) else { continue };
-        let config = Config { revision, ..Config::default() }.with_bug(plan.bug);
+    let hunts = hunt(&Hunting { searches: 1, cap: 2_000, ..Hunting::default() }, &|| {}).unwrap();
+    for (plan, hunt) in BUGS.iter().zip(hunts.hunts) {
+        let Some(Noticed { trial, .. }) = hunt.first else { continue };
+        let config = resolve(trial, None, &[]).unwrap();
         let whole = tell_seed(&mut runner, &config, trial.lineage).recording;
         let shrunk = shrink(&mut runner, &whole, Budget::default()).unwrap();
         println!(
