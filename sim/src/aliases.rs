@@ -98,9 +98,7 @@ pub fn renamed(recording: &Recording, aliases: &[Alias]) -> Recording {
         trigger.on = current(aliases, Named::Fact, &trigger.on).to_owned();
     }
     for label in recording.fingerprint.iter_mut().flat_map(|fingerprint| &mut fingerprint.labels) {
-        if let Some((kind, role)) = label.split_once(" in ") {
-            *label = format!("{} in {}", current(aliases, Named::Fact, kind), current(aliases, Named::Role, role));
-        }
+        *label = first_word(aliases, Named::Fact, label);
     }
     recording
 }

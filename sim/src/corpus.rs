@@ -16,6 +16,7 @@ use crate::files::{self, FileError};
 use crate::panics::{quiet_panics, simulated};
 use crate::recording::modes::{Mode, Search, Verdict, retell};
 use crate::recording::{Expected, Keeping, Recording, tell_seed};
+use crate::shrink::{Budget, shrink};
 use crate::trial::{Origin, Runner};
 
 /// A corpus could not be read, replayed or added to.
@@ -223,8 +224,12 @@ impl Default for Filling {
 
 /// Failing trials of each that the smallest ones are taken of.
 const CANDIDATES: usize = 6;
+/// How many times longer a bug is looked for that was not found under any revision.
+const PATIENCE: u64 = 8;
+/// Trials that it may take to make one smaller.
+const SHRINKING: u32 = 1_500;
 
-/// Fills a directory with recordings of every planted bug under every revision that it shows in, the smallest ones of the first found. Returns how many were written.
+/// Fills a directory with recordings of every planted bug under every revision that it shows in, shrunk. Returns how many were written.
 ///
 /// # Errors
 /// [`CorpusError`].
@@ -233,33 +238,46 @@ pub fn fill(dir: &Path, filling: Filling, each: &mut dyn FnMut(&str)) -> Result<
     let mut runner = Runner::new()?;
     let mut found: Vec<(&BugPlan, Vec<Recording>)> = Vec::new();
     for plan in BUGS {
-        for revision in Revision::ALL {
-            let recordings = simulated(|| failing(&mut runner, plan, revision, filling));
+        let before = found.len();
+        for revision in plan.revisions {
+            let recordings = simulated(|| failing(&mut runner, plan, *revision, filling));
             each(&format!("{} {revision}: {}", plan.id, recordings.len()));
             found.push((plan, recordings));
+        }
+        if found[before..].iter().all(|(_, recordings)| recordings.is_empty()) {
+            let longer = Filling { trials: filling.trials.saturating_mul(PATIENCE), ..filling };
+            found[before].1 = simulated(|| failing(&mut runner, plan, plan.revisions[0], longer));
         }
     }
     let mut written = 0;
     let rounds = (0..CANDIDATES).flat_map(|round| found.iter().filter_map(move |(plan, all)| Some((plan, all.get(round)?))));
     for (plan, recording) in rounds.take(filling.entries) {
+        let recording = simulated(|| smallest(&mut runner, recording));
         let keeping = Keeping { expect: Expected::Reproduced, note: plan.title.to_owned() };
-        add(dir, recording.clone(), &free_name(dir, recording), keeping)?;
+        let path = add(dir, recording.clone(), &free_name(dir, &recording), keeping)?;
+        each(&path.display().to_string());
         written += 1;
     }
-    let firsts = found.iter().filter_map(|(plan, all)| Some((plan, all.first()?)));
-    for (plan, recording) in firsts.step_by((found.len() / filling.fixed.max(1)).max(1)).take(filling.fixed) {
+    let firsts: Vec<_> = found.iter().filter_map(|(plan, all)| Some((plan, all.first()?))).collect();
+    for (plan, recording) in firsts.iter().step_by((firsts.len() / filling.fixed.max(1)).max(1)).take(filling.fixed) {
         let sound = Config { bugs: Vec::new(), ..recording.config.clone() };
         let trial = sound.trial(recording.trial.lineage);
         let note = format!("recorded while {} was planted: {}", plan.id, plan.title);
-        let fixed = Recording { trial, config: sound, ..recording.clone() };
         let name = format!("fixed-{}-{}", plan.id.to_lowercase(), recording.config.revision);
+        let fixed = Recording { trial, config: sound, ..(*recording).clone() };
         add(dir, fixed, &name, Keeping { expect: Expected::Gone, note })?;
         written += 1;
     }
     Ok(written)
 }
 
-/// The smallest failing trials of a bug, those of other fingerprints first.
+/// The same failure in a smaller trial, where there is one.
+fn smallest(runner: &mut Runner, recording: &Recording) -> Recording {
+    let budget = Budget { replays: SHRINKING, ..Budget::default() };
+    shrink(runner, recording, budget).map_or_else(|_| recording.clone(), |shrunk| shrunk.telling.recording)
+}
+
+/// Failing trials of a bug under a revision, the shorter ones first, but those of other fingerprints before all others.
 fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Filling) -> Vec<Recording> {
     let mut found: Vec<Recording> = Vec::new();
     for workload in [WorkloadClass::Short, WorkloadClass::Standard] {
@@ -268,7 +286,7 @@ fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Fil
             let seed = campaign::seed(filling.base, index);
             let outcome = runner.run(&config, Origin::Seed(seed.into()), None);
             if outcome.findings.first().is_some_and(|finding| finding.invariant == plan.invariant) {
-                found.push(tell_seed(runner, &config, seed.into()).recording.compact());
+                found.push(tell_seed(runner, &config, seed.into()).recording);
                 if found.len() == CANDIDATES {
                     break;
                 }
@@ -278,7 +296,7 @@ fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Fil
             break;
         }
     }
-    found.sort_by_key(|recording| recording.to_text().len());
+    found.sort_by_key(|recording| recording.ticks.len());
     let (mut new, mut known): (Vec<Recording>, Vec<Recording>) = (Vec::new(), Vec::new());
     for recording in found {
         let seen = new.iter().any(|other| other.fingerprint == recording.fingerprint);
@@ -287,3 +305,6 @@ fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Fil
     new.append(&mut known);
     new
 }
+
+#[cfg(test)]
+mod tests;

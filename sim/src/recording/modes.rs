@@ -9,7 +9,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Fingerprint, Recording, Telling, entity_hash, replay, telling};
+use super::{Recording, Telling, entity_hash, replay, telling};
 use crate::aliases::{Alias, callers, renamed};
 use crate::choice::{Source, mix64};
 use crate::schedule::Strategy;
@@ -221,7 +221,7 @@ pub fn lenient(runner: &mut Runner, recording: &Recording, mode: Mode, search: S
         let (fitted, followed) = first.as_ref().map_or((found.fitted, found.followed), |first| (first.fitted, first.followed));
         let found = Retelling { tries: number + 1, fitted, followed, ..found };
         let fingerprint = found.telling.recording.fingerprint.as_ref();
-        if alike(recording.fingerprint.as_ref(), fingerprint, &callers) {
+        if fingerprint.is_some() && fingerprint == recording.fingerprint.as_ref() {
             return Retelling { verdict: Verdict::Reproduced, ..found };
         }
         if fingerprint.is_some() {
@@ -241,18 +241,6 @@ pub fn lenient(runner: &mut Runner, recording: &Recording, mode: Mode, search: S
         Verdict::Diverged { why: format!("{fitted} of {decisions} decisions fitted and {seen} of {events} events happened") }
     };
     Retelling { verdict, tries, ..found }
-}
-
-/// Whether two failures are one, whichever task of a caller did something.
-fn alike(one: Option<&Fingerprint>, other: Option<&Fingerprint>, callers: &[String]) -> bool {
-    let (Some(one), Some(other)) = (one, other) else { return false };
-    let label = |label: &String| match label.split_once(" in ") {
-        Some((kind, role)) if callers.iter().any(|caller| caller == role) => format!("{kind} in a caller"),
-        _ => label.clone(),
-    };
-    let of =
-        |fingerprint: &Fingerprint| Fingerprint { labels: fingerprint.labels.iter().map(label).collect(), ..fingerprint.clone() };
-    of(one) == of(other)
 }
 
 /// Whether a trial went about as recorded: at least half of its decisions fitted, or half of its events happened.
