@@ -4,8 +4,11 @@
 //! Every draw answers a small number, and **0 is always the dull answer** (no fault, no delay, the first of several). So a trial is described by its
 //! deviations: a [`Recorded`](Source::Recorded) source answers 0 to everything that it does not list.
 //!
-//! A single draw is a mix of (key of its class, site, entity, occurrence): a draw that is added in one place moves no other. Only scheduling draws come from a
-//! running stream.
+//! With a seed, what a trial is made of is a mix of (key of its class, site, entity, occurrence). Inside the trial each site has a stream of its own: a mix of (key, site, number of
+//! the draw), and for what is rare the distance to its next firing ([`fuse`]). So a draw that is added at one site moves no other site. Only scheduling draws come from a
+//! stream that all share.
+//!
+//! Answers are known by (site, entity, occurrence) all the same: occurrences are counted while a log is kept or a recorded source is followed, and cost nothing otherwise.
 
 use std::cell::{Cell, RefCell};
 
@@ -13,6 +16,10 @@ use arbitrary::Unstructured;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustc_hash::FxHashMap;
+
+mod fuse;
+
+use fuse::Fuses;
 
 /// What a choice is about. Each class has a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +32,13 @@ pub enum Class {
     Fault,
     /// Latency, extra yields, the wall clock.
     World,
+}
+
+impl Class {
+    /// Whether it is drawn in the course of a trial. What a trial is made of is drawn before it runs, and is kept as such.
+    fn inside(self) -> bool {
+        matches!(self, Self::Fault | Self::World)
+    }
 }
 
 /// A named place that draws.
@@ -126,7 +140,10 @@ pub struct Chooser {
     source: RefCell<Source>,
     keys: Cell<[u64; 4]>,
     schedule: RefCell<ChaCha8Rng>,
+    fuses: RefCell<Fuses>,
     occurrences: RefCell<FxHashMap<(u64, u64), u32>>,
+    /// Whether occurrences inside the trial are counted.
+    counting: Cell<bool>,
     draws: Cell<u64>,
     at: Cell<usize>,
     log: RefCell<Option<Vec<Drawn>>>,
@@ -139,7 +156,9 @@ impl Default for Chooser {
             source: RefCell::default(),
             keys: Cell::default(),
             schedule: RefCell::new(ChaCha8Rng::seed_from_u64(0)),
+            fuses: RefCell::default(),
             occurrences: RefCell::default(),
+            counting: Cell::new(false),
             draws: Cell::new(0),
             at: Cell::new(0),
             log: RefCell::default(),
@@ -154,7 +173,9 @@ impl Chooser {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         self.keys.set([rng.next_u64(), rng.next_u64(), rng.next_u64(), rng.next_u64()]);
         *self.schedule.borrow_mut() = rng;
+        self.fuses.borrow_mut().clear();
         self.occurrences.borrow_mut().clear();
+        self.counting.set(log || matches!(source, Source::Recorded(_)));
         self.draws.set(0);
         self.at.set(0);
         *self.source.borrow_mut() = source;
@@ -172,6 +193,7 @@ impl Chooser {
         keys[Class::Fault as usize] = rng.next_u64();
         keys[Class::World as usize] = rng.next_u64();
         self.keys.set(keys);
+        self.fuses.borrow_mut().clear();
         *self.schedule.borrow_mut() = rng;
     }
 
@@ -203,7 +225,8 @@ impl Chooser {
         if n <= 1 {
             return 0;
         }
-        self.answer(site, entity, |raw| below(raw, n), n - 1, false)
+        let from_seed = |occurrence| below(self.bits(site, entity, occurrence), n);
+        self.answer(site, entity, from_seed, |bytes| self.next_byte_choice(bytes, n - 1), n - 1)
     }
 
     /// 0 with a probability of `1000 - per_mille` in a thousand, else one of `1..=kinds`. Draws nothing when it cannot fire.
@@ -211,8 +234,19 @@ impl Chooser {
         if per_mille == 0 || kinds == 0 {
             return 0;
         }
-        let fires = |raw: u64| if below(raw, 1000) < per_mille { 1 + below(mix64(raw), kinds) } else { 0 };
-        self.answer(site, entity, fires, kinds, true)
+        let from_seed = |occurrence| {
+            if site.class.inside() {
+                let fired = self.fuses.borrow_mut().burn(site, self.key(site), per_mille);
+                return fired.map_or(0, |bits| 1 + below(bits, kinds));
+            }
+            let bits = self.bits(site, entity, occurrence);
+            if below(bits, 1000) < per_mille { 1 + below(mix64(bits), kinds) } else { 0 }
+        };
+        // One byte says whether something rare happens at all, so that inputs of zeros are dull.
+        let from_bytes = |bytes: &[u8]| {
+            if self.next_byte_choice(bytes, 255) < 224 { 0 } else { 1 + self.next_byte_choice(bytes, kinds - 1) }
+        };
+        self.answer(site, entity, from_seed, from_bytes, kinds)
     }
 
     /// Whether a chance of `per_mille` in a thousand fires.
@@ -231,34 +265,45 @@ impl Chooser {
         }
     }
 
-    fn answer(&self, site: Site, entity: u64, from_raw: impl Fn(u64) -> u32, greatest: u32, rare: bool) -> u32 {
-        // What a trial is made of is drawn before it runs, and is kept as such.
-        let inside = matches!(site.class, Class::Fault | Class::World);
+    fn key(&self, site: Site) -> u64 {
+        self.keys.get()[site.class as usize]
+    }
+
+    /// The random bits that the seed has for a draw.
+    fn bits(&self, site: Site, entity: u64, occurrence: u32) -> u64 {
+        if site.class.inside() {
+            return self.fuses.borrow_mut().draw(site, self.key(site), entity);
+        }
+        let numbered = u64::from(occurrence).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mix64(mix64(self.key(site) ^ site.hash).wrapping_add(entity) ^ numbered)
+    }
+
+    /// How many draws of this site and entity came before; 0 where nobody asks.
+    fn occurrence(&self, site: Site, entity: u64) -> u32 {
+        if site.class.inside() && !self.counting.get() {
+            return 0;
+        }
+        let mut all = self.occurrences.borrow_mut();
+        let count = all.entry((site.hash, entity)).or_insert(0);
+        *count += 1;
+        *count - 1
+    }
+
+    fn answer(
+        &self,
+        site: Site,
+        entity: u64,
+        from_seed: impl FnOnce(u32) -> u32,
+        from_bytes: impl FnOnce(&[u8]) -> u32,
+        greatest: u32,
+    ) -> u32 {
+        let inside = site.class.inside();
         self.draws.set(self.draws.get() + u64::from(inside));
-        let occurrence = {
-            let mut all = self.occurrences.borrow_mut();
-            let count = all.entry((site.hash, entity)).or_insert(0);
-            *count += 1;
-            *count - 1
-        };
+        let occurrence = self.occurrence(site, entity);
         let value = match &*self.source.borrow() {
-            Source::Seed => {
-                let key = self.keys.get()[site.class as usize];
-                from_raw(mix64(
-                    mix64(key ^ site.hash).wrapping_add(entity) ^ u64::from(occurrence).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-                ))
-            }
+            Source::Seed => from_seed(occurrence),
             Source::Recorded(all) => all.get(&(site.hash, entity, occurrence)).copied().unwrap_or(0).min(greatest),
-            Source::Bytes(bytes) => {
-                // One byte says whether something rare happens at all, so that inputs of zeros are dull.
-                if !rare {
-                    self.next_byte_choice(bytes, greatest)
-                } else if self.next_byte_choice(bytes, 255) < 224 {
-                    0
-                } else {
-                    1 + self.next_byte_choice(bytes, greatest - 1)
-                }
-            }
+            Source::Bytes(bytes) => from_bytes(bytes),
         };
         if value != 0 && site.class == Class::Fault {
             self.fired.borrow_mut().push(site.name);
@@ -300,15 +345,19 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_added_in_one_place_moves_no_other() {
+    fn a_draw_added_at_one_site_moves_no_other_site_and_in_a_workload_no_other_entity() {
+        const W: Site = Site::new(Class::Workload, "test/w");
         let plain = chooser(7);
         let disturbed = chooser(7);
         for turn in 0..50 {
             if turn % 3 == 0 {
                 disturbed.draw(B, 9, 10);
-                disturbed.draw(A, 2, 10);
+                disturbed.chance(B, 9, 300, 4);
+                disturbed.draw(W, 2, 10);
             }
             assert_eq!(plain.draw(A, 1, 1000), disturbed.draw(A, 1, 1000));
+            assert_eq!(plain.chance(A, turn, 100, 9), disturbed.chance(A, turn, 100, 9));
+            assert_eq!(plain.draw(W, 1, 1000), disturbed.draw(W, 1, 1000));
             assert_eq!(plain.schedule(12), disturbed.schedule(12));
         }
         assert!(disturbed.draws() > plain.draws());
@@ -369,6 +418,17 @@ mod tests {
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
         let hits = (0..10_000).filter(|_| chooser.one_in(B, 0, 50)).count();
         assert!((400..600).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn keeping_a_log_changes_no_answer() {
+        let (kept, plain) = (chooser(5), Chooser::default());
+        plain.reset(5, Source::Seed, false);
+        for turn in 0..300 {
+            assert_eq!(kept.chance(A, turn % 7, 90, 3), plain.chance(A, turn % 7, 90, 3));
+            assert_eq!(kept.draw(B, turn % 3, 40), plain.draw(B, turn % 3, 40));
+        }
+        assert_eq!((kept.draws(), plain.drawn()), (plain.draws(), Vec::new()));
     }
 
     #[test]
