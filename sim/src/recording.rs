@@ -295,9 +295,8 @@ impl Recording {
         if parse_hash(&self.hash).is_none() {
             return bad("hash", format!("`{}` is not 16 hex digits", self.hash));
         }
-        match self.ticks.iter().position(|tick| tick.get(..16).and_then(parse_hash).is_none()) {
-            Some(index) => return bad(&format!("ticks[{index}]"), "it does not begin with 16 hex digits".to_owned()),
-            None => {}
+        if let Some(index) = self.ticks.iter().position(|tick| tick.get(..16).and_then(parse_hash).is_none()) {
+            return bad(&format!("ticks[{index}]"), "it does not begin with 16 hex digits".to_owned());
         }
         if let Some(index) = self.moments.iter().position(|moment| modes::read_moment(&self.tasks, moment).is_none()) {
             return bad(&format!("moments[{index}]"), "it is not a tick, a task's number or `-`, and kinds of facts".to_owned());

@@ -154,7 +154,7 @@ impl Recipe {
     /// The variation of try `number`, from 0: first as recorded, then led by events, then around both.
     fn draw(recording: &Recording, mode: Mode, search: Search, number: u32) -> Self {
         let mut draws = Draws(mix64(search.seed).wrapping_add(u64::from(number)));
-        let lead = if number % 2 == 0 { Lead::Decisions } else { Lead::Events };
+        let lead = if number.is_multiple_of(2) { Lead::Decisions } else { Lead::Events };
         let strategy = [Strategy::Random, Strategy::RunToBlock, Strategy::Fifo][draws.below(3)];
         let mut recipe = Self { lead, ..Self::default() };
         let end = recording.decisions.last().map_or(0, |decision| decision.tick);
