@@ -17,6 +17,10 @@ use crate::workload::End;
 
 /// Most events that count as decisive.
 const MOST: usize = 20;
+/// So many are shown whatever they are.
+const FEW: usize = 8;
+/// Less than this, an event decides little.
+const LITTLE: i64 = 150;
 /// Most sessions that have lanes of their own.
 const LANES: usize = 6;
 
@@ -177,7 +181,7 @@ impl Names {
                     continue;
                 }
                 let before = &moment.text[..at];
-                let kind = roles.get(id).copied().unwrap_or(if before.ends_with("message ") { "message" } else { "epoch" });
+                let kind = roles.get(id).copied().unwrap_or_else(|| unnamed(before));
                 let number = counts.entry(kind).or_insert(0);
                 *number += 1;
                 let name = match (kind, *number) {
@@ -212,6 +216,15 @@ impl Names {
     fn legend(&self) -> BTreeMap<String, String> {
         let sessions = self.table.iter().filter(|(_, name)| !name.starts_with(['m', 'e']));
         sessions.map(|(id, name)| (name.clone(), id.clone())).collect()
+    }
+}
+
+/// What an id is that no event is about, by the words before it.
+fn unnamed(before: &str) -> &'static str {
+    match before.rsplit(' ').nth(1) {
+        Some("message") => "message",
+        Some("activation" | "of") => "epoch",
+        _ => "session",
     }
 }
 
@@ -330,7 +343,9 @@ fn choose(recording: &Recording, sessions: &[String]) -> Vec<usize> {
     let mut scored: Vec<(i64, usize)> =
         story.iter().enumerate().take(last + 1).map(|(index, moment)| (score(index, moment), index)).collect();
     scored.sort_by_key(|(score, index)| (-score, *index));
-    let mut chosen: Vec<usize> = scored.into_iter().take(MOST).map(|(_, index)| index).collect();
+    // What decides little is shown only where there is little to show.
+    let ranked = scored.into_iter().take(MOST).enumerate().filter(|(rank, (score, _))| *rank < FEW || *score >= LITTLE);
+    let mut chosen: Vec<usize> = ranked.map(|(_, (_, index))| index).collect();
     chosen.sort_unstable();
     chosen
 }

@@ -176,3 +176,103 @@ fn cut(text: &str, most: usize) -> String {
     let kept: String = text.chars().take(most.saturating_sub(1)).collect();
     format!("{}…", kept.trim_end())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostproof_sim::schedule::Strategy;
+    use hostproof_sim::schedule::order::DefaultOrder;
+    use hostproof_sim::shrink::Size;
+    use hostproof_sim::summary::Turned;
+
+    fn event(index: usize, tick: u32, lane: usize, mark: Mark, text: &str) -> Decisive {
+        Decisive { index, tick, lane, mark, text: text.to_owned() }
+    }
+
+    /// A made-up failure with one of everything.
+    fn everything() -> Summary {
+        let accepted =
+            event(9, 7, 3, Mark::Contradicts, "message m1 accepted into next-turn, waking, from a person (seq 2)  [o4]");
+        let left = event(21, 30, 3, Mark::Contradicts, "agent:2 left the registry");
+        let size = |faults, operations, switches, ticks| Some(Size { faults, operations, switches, ticks });
+        Summary {
+            trial: "hp1-00000000-0000000000000007".parse().expect("a trial id"),
+            bugs: vec!["M13".to_owned()],
+            invariant: "message-fate".to_owned(),
+            says: Some("every accepted message has exactly one fate".to_owned()),
+            requirement: Some("SETTLE-02".to_owned()),
+            asks: Some("No Activation settles while accepted work is pending. ".repeat(4)),
+            message: "child settled with message m1 pending".to_owned(),
+            contradiction: vec![accepted.clone(), left.clone()],
+            lanes: ["callers", "world", "root", "child"].map(str::to_owned).into(),
+            events: vec![
+                event(1, 0, 0, Mark::Call, "o1: create-session called on root"),
+                event(2, 0, 2, Mark::Other, "session entered  [o1]"),
+                event(3, 1, 0, Mark::Outcome, "o1: ok"),
+                event(8, 6, 0, Mark::Call, "o4: deliver called on child, as object"),
+                accepted,
+                event(14, 20, 1, Mark::Fault, "storage fault, sync, log of child"),
+                event(15, 21, 3, Mark::Other, &"a long line ".repeat(12)),
+                left,
+            ],
+            faults: (1..=8).map(|number| format!("disk/sync of child.jsonl, occasion {number}: kind 1")).collect(),
+            switches: vec![
+                Turned { tick: Some(12), text: "2:log-writer of child ran instead of 1:operation".to_owned() },
+                Turned { tick: None, text: "hold, occasion 1: kind 2".to_owned() },
+            ],
+            default_order: DefaultOrder::RunToBlock,
+            strategy: Strategy::Pct3,
+            before: size(20, 30, 40, 400),
+            after: size(8, 2, 2, 31),
+            replays: Some(1234),
+            also: vec!["liveness: child never settles".to_owned()],
+            names: [("child".to_owned(), "4a57f2f5-d312".to_owned()), ("root".to_owned(), "9ebe1b8a-05d0".to_owned())].into(),
+        }
+    }
+
+    #[test]
+    fn a_failure_is_one_screen() {
+        let text = screen(&everything(), Some(48), "hostproof sim replay r.json", Ink(false));
+        assert!(text.lines().count() <= 45);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH && !line.ends_with(' ')), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours() {
+        let plain = screen(&everything(), None, "hostproof sim replay r.json", Ink(false));
+        let painted = screen(&everything(), None, "hostproof sim replay r.json", Ink(true));
+        assert!(painted.contains("\u{1b}[1;31m"));
+        let mut stripped = String::new();
+        let mut parts = painted.split('\u{1b}');
+        stripped.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            stripped.push_str(part.split_once('m').map_or(part, |(_, rest)| rest));
+        }
+        let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        assert_eq!(trimmed(&stripped), trimmed(&plain));
+    }
+
+    #[test]
+    fn a_failure_without_events_or_shrinking_is_told_as_well() {
+        let bare = Summary {
+            invariant: "panic".to_owned(),
+            requirement: None,
+            says: None,
+            asks: None,
+            message: "the host panicked: slot taken".to_owned(),
+            contradiction: Vec::new(),
+            events: Vec::new(),
+            faults: Vec::new(),
+            switches: Vec::new(),
+            before: None,
+            after: None,
+            replays: None,
+            also: Vec::new(),
+            bugs: Vec::new(),
+            names: std::collections::BTreeMap::new(),
+            ..everything()
+        };
+        insta::assert_snapshot!(screen(&bare, None, "hostproof sim replay hp1-00000000-0000000000000007", Ink(false)));
+    }
+}

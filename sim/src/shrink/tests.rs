@@ -6,6 +6,7 @@ use crate::hunt::{Hunting, Noticed, hunt};
 use crate::plan::Plan;
 use crate::recording::{KeptTrial, replay, tell_kept, tell_seed};
 use crate::schedule::order::DefaultOrder;
+use crate::summary::{Mark, summarise};
 use crate::trial::{Expansion, Origin};
 use crate::workload::{Abort, Phase, Step, Workload};
 use hostproof_spec::bugs::{BUGS, Bug};
@@ -38,11 +39,32 @@ fn most_planted_bugs_shrink_to_a_handful() {
         );
         let again = replay(&mut runner, shrunk.recording()).unwrap();
         assert_eq!(again.recording.fingerprint, whole.fingerprint, "{}", plan.id);
+        fits_one_screen(shrunk.recording());
         totals.push(shrunk.after.total());
     }
     totals.sort_unstable();
     assert!(totals.len() >= 20, "{totals:?}");
     assert!(totals[totals.len() / 2] <= 6, "{totals:?}");
+}
+
+/// What the screen shows of a shrunk trial holds together.
+fn fits_one_screen(recording: &Recording) {
+    let summary = summarise(recording).unwrap();
+    let finding = recording.finding.as_ref().unwrap();
+    assert!((1..=20).contains(&summary.events.len()), "{}", summary.events.len());
+    assert!(summary.events.is_sorted_by_key(|event| event.index));
+    for index in &finding.events {
+        let shown = summary.events.iter().find(|event| event.index == *index);
+        assert_eq!(shown.map(|event| event.mark), Some(Mark::Contradicts), "{finding:?}");
+    }
+    assert!(summary.events.iter().all(|event| event.lane < summary.lanes.len()));
+    let calls = summary.events.iter().filter(|event| event.mark == Mark::Call).count();
+    assert!(calls >= 1, "an operation is shown: {summary:?}");
+    assert_eq!(summary.after, recording.shrunk_from.as_ref().map(|from| from.after));
+    let texts = summary.events.iter().map(|event| &event.text).chain([&summary.message]).chain(&summary.faults);
+    for text in texts {
+        assert!(!text.contains("-4"), "ids have short names: {text}");
+    }
 }
 
 /// A session of a root.
@@ -171,6 +193,13 @@ fn three_operations_among_fifteen_others_and_faults_are_all_that_is_left() {
     assert_eq!(ops(shrunk.recording()), ["need-1", "need-2", "need-3"], "{:?}", shrunk.passes);
     assert_eq!((shrunk.after.faults, shrunk.after.operations, shrunk.after.switches), (0, 3, 0));
     assert!(shrunk.before.total() > 30, "{}", shrunk.before);
+    let summary = summarise(shrunk.recording()).unwrap();
+    let told: Vec<String> = summary
+        .events
+        .iter()
+        .map(|event| format!("{:>3} {:<8} {:?} {}", event.tick, summary.lanes[event.lane], event.mark, event.text))
+        .collect();
+    insta::assert_snapshot!(format!("{}\n\n{}", summary.message, told.join("\n")));
     let from = shrunk.recording().shrunk_from.as_ref().unwrap();
     assert_eq!((from.trial, from.before, from.after), (whole.trial, shrunk.before, shrunk.after));
     // What is small already stays as it is.
