@@ -57,6 +57,17 @@ fn a_failure_is_shrunk_told_on_one_screen_and_replays_as_what_is_left() {
     assert!(text.lines().count() <= 45 && text.lines().all(|line| line.chars().count() <= 120), "{text}");
     assert!(!text.contains('\u{1b}'), "no colours where no terminal reads: {text}");
 
+    // What is small already is shrunk to itself, and the whole trial stays where it is.
+    let twice = run_words(found.dir.path(), &["sim", "replay", &recording, "--shrink", "--out", "twice", "--json"])
+        .with(1)
+        .json("sim-replay");
+    assert_eq!(twice["data"]["shrunk"]["after"], shrunk["after"]);
+    assert_eq!(
+        support::files(&found.dir.path().join("twice")).len(),
+        1,
+        "no small trial takes the place of the one that was found"
+    );
+
     // From the id as well, on request.
     let again = run_in(found.dir.path(), &format!("sim replay {} --bug M08 --shrink --out again --json", found.trial)).with(1);
     let again = again.json("sim-replay");

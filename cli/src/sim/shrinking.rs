@@ -42,12 +42,13 @@ pub(super) fn shrunk(whole: &Recording) -> Result<(Shrunk, Shrinking), Problem> 
     Ok((shrunk, told))
 }
 
-/// Writes the shrunk recording, and the whole one beside it. Returns the path of the first, and notes that of the second.
+/// Writes the shrunk recording, and the whole one beside it unless it was shrunk itself. Returns the path of the first, and notes that of the second.
 ///
 /// # Errors
 /// [`FileError`].
 pub(super) fn write_both(out: &Path, whole: &Recording, shrunk: &Shrunk, told: &mut Shrinking) -> Result<String, FileError> {
-    let beside = files::write_whole(out, whole)?;
-    told.whole = Some(beside.display().to_string());
+    if whole.shrunk_from.is_none() {
+        told.whole = Some(files::write_whole(out, whole)?.display().to_string());
+    }
     Ok(files::write_recording(out, shrunk.recording())?.display().to_string())
 }

@@ -107,9 +107,10 @@ pub fn shrink(runner: &mut Runner, recording: &Recording, budget: Budget<'_>) ->
     let mut telling = best.tell(runner, recording);
     let after = Draft { expansion: telling.recording.expansion.clone(), choices: telling.recording.faults.clone() }
         .size(telling.recording.decisions.len(), telling.outcome.ticks);
-    let trial = recording.shrunk_from.as_ref().map_or(recording.trial, |earlier| earlier.trial);
-    let before_all = recording.shrunk_from.as_ref().map_or(before, |earlier| earlier.before);
-    telling.recording.shrunk_from = Some(ShrunkFrom { trial, before: before_all, after, replays });
+    telling.recording.shrunk_from = Some(match &recording.shrunk_from {
+        Some(earlier) => ShrunkFrom { after, replays: earlier.replays + replays, ..earlier.clone() },
+        None => ShrunkFrom { trial: recording.trial, before, after, replays },
+    });
     telling.recording.events.clone_from(&telling.story);
     telling.recording = telling.recording.sealed();
     Ok(Shrunk { telling, before, after, replays, ticks, passes, cut_short })
