@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use hostproof_sim::campaign::Shard;
-use hostproof_sim::config::WorkloadClass;
+use hostproof_sim::config::{TrialId, WorkloadClass};
 use hostproof_sim::corpus::Filling;
 use hostproof_sim::plan::FaultSet;
 use hostproof_sim::recording::Expected;
@@ -15,7 +15,7 @@ use hostproof_spec::revision::Revision;
 
 /// More threads than this are a slip of the finger, and take the machine down with them.
 const MOST_JOBS: usize = 1024;
-/// An audit keeps a line for each of its trials, three times.
+/// An audit keeps an id and a hash for each of its trials, three times.
 const MOST_AUDITED: u64 = 1_000_000;
 
 /// Says whether an agent-session host is safe: simulate, replay, certify.
@@ -97,9 +97,9 @@ pub struct RunArgs {
     /// How many trials [default: 20000, or as many as --time allows].
     #[arg(long)]
     pub trials: Option<u64>,
-    /// What the seeds are derived from.
-    #[arg(long, default_value_t = 0)]
-    pub base: u64,
+    /// What the seeds are derived from [default: 0, or under --ci the commit].
+    #[arg(long)]
+    pub base: Option<u64>,
     /// Threads [default: one a core].
     #[arg(long, value_parser = parse_jobs)]
     pub jobs: Option<usize>,
@@ -112,6 +112,18 @@ pub struct RunArgs {
     /// Run only every n-th block of 2048 trials, beginning with the i-th, as one of n machines; `sim merge` puts the results together.
     #[arg(long, value_name = "I/N", default_value_t = Shard::default(), hide_default_value = true)]
     pub shard: Shard,
+    /// As a CI does: the kept corpus first, seeds from the commit (GITHUB_SHA, CI_COMMIT_SHA or git), 60 s unless --time or --trials is given, and a report.
+    #[arg(long)]
+    pub ci: bool,
+    /// Under --ci: the kept recordings that are replayed first, if they are there.
+    #[arg(long, value_name = "DIR", default_value = "corpus")]
+    pub corpus: PathBuf,
+    /// Where report.json and junit.xml go, and what --resume needs [default under --ci: hostproof-report].
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Go on with the campaign that was cut off in the directory of --report.
+    #[arg(long)]
+    pub resume: bool,
     /// Where recordings of failing trials go.
     #[arg(long, default_value = "hostproof-out")]
     pub out: PathBuf,
@@ -291,9 +303,18 @@ pub struct AuditArgs {
     /// What the seeds are derived from.
     #[arg(long, default_value_t = 0)]
     pub base: u64,
+    /// Another build of hostproof, debug against release for example, that must tell the same.
+    #[arg(long, value_name = "PATH")]
+    pub other_program: Option<PathBuf>,
     /// Internal: print one line a trial and compare nothing.
     #[arg(long, hide = true)]
     pub worker: bool,
+    /// Internal: print the ticks of one trial.
+    #[arg(long, hide = true, requires = "worker")]
+    pub ticks: Option<TrialId>,
+    /// Internal: means nothing, and makes the command line longer.
+    #[arg(long, hide = true, requires = "worker")]
+    pub padding: Option<String>,
 }
 
 /// `hostproof certify`.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hostproof_conformance::report;
+use hostproof_sim::audit::Audit;
 use hostproof_sim::campaign;
 use hostproof_sim::config::{Config, TrialId};
 use hostproof_sim::corpus;
@@ -37,6 +38,15 @@ pub struct Campaigned {
     /// How each was shrunk, in the same order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shrunk: Vec<Shrinking>,
+    /// What replays each finding anywhere, in its order.
+    pub commands: Vec<String>,
+    /// Who says what the seeds are derived from: `--base`, an environment variable, `git rev-parse HEAD`, or `the default`.
+    pub base_from: String,
+    /// How it was resumed and kept.
+    pub sitting: Sitting,
+    /// Under `--ci`: what came of the kept corpus, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<corpus::Report>,
     /// Why the next recording could not be written, if one could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<String>,
@@ -67,6 +77,21 @@ pub struct Shrinking {
     pub whole: Option<String>,
     /// The failure on one screen.
     pub summary: Option<Summary>,
+}
+
+/// How a campaign was resumed and kept.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Sitting {
+    /// Blocks of trials that an earlier sitting had finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_after_blocks: Option<u64>,
+    /// Why it began anew although it was to be resumed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anew: Option<String>,
+    /// Why its state could not be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsaved: Option<String>,
 }
 
 /// `sim replay`.
@@ -251,14 +276,7 @@ pub enum Bugs {
 #[serde(untagged)]
 pub enum Audited {
     /// The comparison.
-    Compared {
-        /// Trials that were told in this process, forwards and backwards.
-        trials: u64,
-        /// Trials that another process told.
-        elsewhere: u64,
-        /// Where they differ; hostproof's own fault.
-        divergences: Vec<String>,
-    },
+    Compared(Audit),
     /// What one process tells.
     Told {
         /// One line a trial.

@@ -63,6 +63,12 @@ impl Output {
         Self { json }
     }
 
+    /// Whether standard output belongs to one JSON object.
+    #[must_use]
+    pub fn is_json(self) -> bool {
+        self.json
+    }
+
     /// Whether a progress line on standard error helps anybody.
     #[must_use]
     pub fn shows_progress(self) -> bool {

@@ -5,6 +5,7 @@
 pub mod deviations;
 pub mod host;
 pub mod judge;
+pub mod junit;
 pub mod protocol;
 pub mod reference;
 pub mod report;

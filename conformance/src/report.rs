@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::junit;
 use crate::suite::{CaseReport, Evaluation};
 use crate::verdict::Verdict;
 
@@ -88,37 +89,20 @@ pub fn write(evaluation: &Evaluation, dir: &Path) -> io::Result<Vec<PathBuf>> {
 /// # Errors
 /// If a text cannot be written as XML.
 pub fn junit(evaluation: &Evaluation) -> io::Result<String> {
-    use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
-    let mut report =
-        Report::new(format!("hostproof conformance: {} {}", evaluation.host.host.name, evaluation.host.host.version));
-    for (name, cases) in [("calibration", &evaluation.calibration), ("scenarios", &evaluation.cases)] {
-        let mut suite = TestSuite::new(name);
-        for case in cases {
-            let detail = detail(case);
-            let status = match &case.verdict {
-                verdict if verdict.is_pass() => TestCaseStatus::success(),
-                Verdict::KnownDeviation { .. } | Verdict::NotCertified { .. } => {
-                    let mut skipped = TestCaseStatus::skipped();
-                    skipped.set_message(format!("{}: {detail}", case.verdict.word()));
-                    skipped
-                }
-                verdict => {
-                    let kind = match verdict {
-                        Verdict::SuiteError { .. } | Verdict::Inconclusive { .. } => NonSuccessKind::Error,
-                        _ => NonSuccessKind::Failure,
-                    };
-                    let mut failed = TestCaseStatus::non_success(kind);
-                    failed.set_type(verdict.word()).set_message(detail);
-                    failed
-                }
-            };
-            let mut test = TestCase::new(case.id.clone(), status);
-            test.set_time(std::time::Duration::from_millis(case.millis));
-            suite.add_test_case(test);
-        }
-        report.add_test_suite(suite);
-    }
-    report.to_string().map_err(io::Error::other)
+    let title = format!("hostproof conformance: {} {}", evaluation.host.host.name, evaluation.host.host.version);
+    let cases = |cases: &[CaseReport]| cases.iter().map(junit_case).collect();
+    junit::junit(&title, vec![("calibration", cases(&evaluation.calibration)), ("scenarios", cases(&evaluation.cases))])
+}
+
+fn junit_case(case: &CaseReport) -> junit::Case {
+    let (message, word) = (detail(case), || case.verdict.word().to_owned());
+    let ended = match &case.verdict {
+        verdict if verdict.is_pass() => junit::Ended::Passed,
+        Verdict::KnownDeviation { .. } | Verdict::NotCertified { .. } => junit::Ended::Skipped(format!("{}: {message}", word())),
+        Verdict::SuiteError { .. } | Verdict::Inconclusive { .. } => junit::Ended::Error { kind: word(), message },
+        _ => junit::Ended::Failed { kind: word(), message },
+    };
+    junit::Case { name: case.id.clone(), ended, millis: case.millis }
 }
 
 /// The summary for people.

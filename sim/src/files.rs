@@ -1,11 +1,15 @@
-//! Recordings as files. Owns reading them, and writing them whole or not at all; must never decide what a recording means.
+//! Recordings and the states of campaigns as files. Owns reading them, and writing them whole or not at all; must never decide what they mean.
 
-#![expect(clippy::disallowed_methods, reason = "recordings are real files")]
+#![expect(clippy::disallowed_methods, reason = "recordings and states are real files")]
 
 use std::path::{Path, PathBuf};
 
+use crate::campaign::State;
 use crate::config::TrialId;
 use crate::recording::{Recording, RecordingError};
+
+/// Name of the file that a campaign is resumed from.
+pub const STATE: &str = "state.json";
 
 /// A file of a recording could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +25,14 @@ pub enum FileError {
     /// It holds no usable recording.
     #[error(transparent)]
     Recording(#[from] RecordingError),
+    /// It holds no usable state of a campaign.
+    #[error("{}: not the state of a campaign: {why}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the place.
+        why: String,
+    },
 }
 
 /// Reads a recording.
@@ -78,6 +90,34 @@ pub fn write_text(dir: &Path, name: &str, text: &str) -> Result<PathBuf, FileErr
     file.as_file().sync_all().map_err(fail)?;
     file.persist(&path).map_err(|error| fail(error.error))?;
     Ok(path)
+}
+
+/// Writes the state of a campaign as [`STATE`] into a directory, beside and renamed: at any moment the file holds a whole state, the last one or the one before.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn write_state(dir: &Path, state: &State) -> Result<(), FileError> {
+    write_text(dir, STATE, &serde_json::to_string(state).expect("a state is plain data")).map(drop)
+}
+
+/// Reads the state of a campaign.
+///
+/// # Errors
+/// [`FileError`].
+pub fn read_state(path: &Path) -> Result<State, FileError> {
+    let bytes = std::fs::read(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    serde_json::from_slice(&bytes).map_err(|error| FileError::State { path: path.to_owned(), why: error.to_string() })
+}
+
+/// What tells the running program from other builds of it.
+///
+/// # Errors
+/// If it cannot read its own file.
+pub fn program_digest() -> std::io::Result<String> {
+    use std::hash::Hasher;
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(&std::fs::read(std::env::current_exe()?)?);
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 /// Every file of a directory whose name ends with `.json`, in order.

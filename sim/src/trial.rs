@@ -518,6 +518,7 @@ impl Runner {
             self.made_for = made_for;
         }
         let world = self.world.clone();
+        world.parse_everything(self.parse);
         let mut branches = Vec::new();
         let expansion = match origin {
             Origin::Seed(lineage) => {

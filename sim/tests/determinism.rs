@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use hostproof_sim::audit::{audit, hash_lines};
+use hostproof_sim::audit::hash_lines;
 use hostproof_sim::campaign::seed;
 use hostproof_sim::config::{Config, Lineage};
 use hostproof_spec::revision::Revision;
@@ -56,8 +56,6 @@ fn another_process_with_another_environment_tells_the_same_trials() {
     let text = String::from_utf8(output.stdout).unwrap();
     let there: Vec<String> = text.lines().filter_map(|line| line.split_once("line ").map(|(_, line)| line.to_owned())).collect();
     assert_eq!(there, lines(false));
-    let audit = audit(&Config::default(), &seeds(), Some(&there[there.len() - 150..])).unwrap();
-    assert_eq!((audit.trials, audit.elsewhere, audit.divergences), (150, 150, Vec::new()));
 }
 
 #[test]

@@ -10,7 +10,10 @@ use serde_json::Value;
 /// The program, with nothing of the caller's environment that changes what it prints.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hostproof"));
-    command.env_remove("NO_COLOR").env_remove("RUST_BACKTRACE").env_remove("RUST_LOG").stdin(Stdio::null());
+    for name in ["NO_COLOR", "RUST_BACKTRACE", "RUST_LOG", "GITHUB_ACTIONS", "GITHUB_SHA", "CI_COMMIT_SHA"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
     command
 }
 
@@ -78,7 +81,13 @@ pub fn run_in(dir: &Path, line: &str) -> Ended {
 
 /// Runs one command line in a directory.
 pub fn run_words(dir: &Path, words: &[&str]) -> Ended {
-    let output = program().args(words).current_dir(dir).output().expect("the program was built");
+    ended(program().args(words).current_dir(dir))
+}
+
+/// Runs a prepared command.
+pub fn ended(command: &mut Command) -> Ended {
+    let output = command.output().expect("the program was built");
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
     Ended::of(words.join(" "), &output)
 }
 

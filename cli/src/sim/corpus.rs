@@ -28,7 +28,7 @@ pub fn corpus(command: &CorpusCommand, output: Output) -> Result<Report<Value>, 
     }
 }
 
-fn problem(error: CorpusError) -> Problem {
+pub(super) fn problem(error: CorpusError) -> Problem {
     match error {
         CorpusError::Exec(error) => exec(error),
         other => Problem::usage(other.to_string()),
@@ -77,11 +77,27 @@ fn counted(entries: usize) -> String {
 
 fn replay(dir: &Path) -> Result<Report<Value>, Problem> {
     let report = corpus::replay_all(dir).map_err(problem)?;
+    let exit = match (report.entries.len(), report.unexpected) {
+        // Nothing was shown.
+        (0, _) => Exit::Inconclusive,
+        (_, 0) => Exit::Ok,
+        _ => Exit::Found,
+    };
+    Ok(Report { exit, data: json_value(&report)?, text: told(dir, &report) })
+}
+
+/// What replays an entry of a corpus.
+pub(super) fn command(dir: &Path, name: &str) -> String {
+    format!("hostproof sim replay {} --mode lenient", dir.join(format!("{name}.json")).display())
+}
+
+/// What came of a corpus, for people.
+pub(super) fn told(dir: &Path, report: &corpus::Report) -> String {
     let mut text = String::new();
     for entry in report.entries.iter().filter(|entry| !entry.as_expected) {
         let why = if let Verdict::Diverged { why } = &entry.verdict { format!(": {why}") } else { String::new() };
         let _ = writeln!(text, "{}: {}, and must be {}{why}", entry.name, entry.verdict.name(), entry.expect);
-        let _ = writeln!(text, "  hostproof sim replay {} --mode lenient", dir.join(format!("{}.json", entry.name)).display());
+        let _ = writeln!(text, "  {}", command(dir, &entry.name));
     }
     let _ = writeln!(
         text,
@@ -93,13 +109,7 @@ fn replay(dir: &Path) -> Result<Report<Value>, Problem> {
         report.diverged,
         if report.unexpected == 0 { "all as expected".to_owned() } else { format!("{} not as expected", report.unexpected) }
     );
-    let exit = match (report.entries.len(), report.unexpected) {
-        // Nothing was shown.
-        (0, _) => Exit::Inconclusive,
-        (_, 0) => Exit::Ok,
-        _ => Exit::Found,
-    };
-    Ok(Report { exit, data: json_value(&report)?, text })
+    text
 }
 
 fn fill(args: &CorpusFillArgs, output: Output) -> Result<Report<Value>, Problem> {

@@ -6,9 +6,9 @@ use hostproof_sim::campaign::{self, Part, Report as Campaign};
 use serde_json::Value;
 
 use super::screen::Ink;
-use super::told::{exit, told};
+use super::told::{exit, replay_command, told};
 use crate::args::MergeArgs;
-use crate::data::Campaigned;
+use crate::data::{Campaigned, Sitting};
 use crate::output::{Problem, Report, json_value};
 
 /// Puts the shards of a campaign together.
@@ -23,11 +23,18 @@ pub fn merge(args: &MergeArgs) -> Result<Report<Value>, Problem> {
             .help("give the results of every shard of one campaign, each once")
     })?;
     let (exit, text) = (exit(&report), told(&report, &[], &[], Ink(false)));
-    Ok(Report {
-        exit,
-        text,
-        data: json_value(&Campaigned { report, recordings: Vec::new(), shrunk: Vec::new(), unwritten: None })?,
-    })
+    let commands = report.found.iter().map(|found| replay_command(&report, found, None)).collect();
+    let data = Campaigned {
+        report,
+        recordings: Vec::new(),
+        shrunk: Vec::new(),
+        commands,
+        base_from: "the shards".to_owned(),
+        sitting: Sitting::default(),
+        corpus: None,
+        unwritten: None,
+    };
+    Ok(Report { exit, text, data: json_value(&data)? })
 }
 
 /// The part of a shard, with its time and its threads.

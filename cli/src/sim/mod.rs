@@ -2,6 +2,7 @@
 
 mod audit;
 mod bugs;
+mod ci;
 mod corpus;
 mod merge;
 mod replay;

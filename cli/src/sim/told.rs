@@ -151,7 +151,7 @@ fn reach(text: &mut String, report: &Report) {
     if !report.pairs.is_empty() && *new_pairs_a_trial > 0.0 {
         let _ = writeln!(
             text,
-            "not seen yet: at least {} pairs, of which about one comes every {} trials",
+            "not seen yet: at least {} pairs; about every {} trials one of them comes",
             grouped(*unseen_pairs),
             grouped((1.0 / new_pairs_a_trial).round() as u64)
         );
