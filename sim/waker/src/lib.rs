@@ -174,6 +174,7 @@ impl Drop for Wakes {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "what a wake from another thread does is what is tested")]
 mod tests {
     use super::*;
 
