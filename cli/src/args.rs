@@ -9,7 +9,9 @@ use hostproof_sim::corpus::Filling;
 use hostproof_sim::plan::FaultSet;
 use hostproof_sim::recording::Expected;
 use hostproof_sim::recording::modes::{Mode, Search};
+use hostproof_sim::schedule::order::DefaultOrder;
 use hostproof_sim::schedule::{Strategy, UnknownStrategy};
+use hostproof_sim::sweep::Kind as SweepKind;
 use hostproof_spec::bugs::Bug;
 use hostproof_spec::revision::Revision;
 
@@ -59,6 +61,10 @@ pub enum SimCommand {
     Replay(ReplayArgs),
     /// Print everything that a trial id stands for.
     Expand(ExpandArgs),
+    /// Run every schedule of one trial within so many delays of a default order.
+    Explore(ExploreArgs),
+    /// Run one trial again for every place where a caller can cancel or the process can crash.
+    Sweep(SweepArgs),
     /// Search for every planted bug, to see that the simulator finds them.
     Bugs(BugsArgs),
     /// Keep recordings, and replay what was kept.
@@ -197,6 +203,57 @@ impl std::str::FromStr for Hunters {
     fn from_str(text: &str) -> Result<Self, UnknownStrategy> {
         if text == "all" { Ok(Self::All) } else { text.parse().map(Self::One) }
     }
+}
+
+/// Which trial is explored or swept.
+#[derive(Debug, Args)]
+pub struct CaseArgs {
+    /// A recording, or what `sim expand` prints, or the workload in it.
+    #[arg(long, value_name = "FILE")]
+    pub workload: PathBuf,
+    /// Contract revision [default: the file's].
+    #[arg(long)]
+    pub revision: Option<Revision>,
+    /// Plant a bug, beside those of the file (repeat for more).
+    #[arg(long = "bug", value_name = "ID")]
+    pub bugs: Vec<Bug>,
+    /// Where recordings of failing trials go.
+    #[arg(long, default_value = "hostproof-out")]
+    pub out: PathBuf,
+}
+
+/// `hostproof sim explore`.
+#[derive(Debug, Args)]
+pub struct ExploreArgs {
+    /// The trial.
+    #[command(flatten)]
+    pub case: CaseArgs,
+    /// How many delays a schedule may have.
+    #[arg(long, default_value_t = 2)]
+    pub delays: u32,
+    /// What they are delays of: fifo, run-to-block or newest-first.
+    #[arg(long, default_value = "fifo", value_parser = parse_order)]
+    pub order: DefaultOrder,
+    /// Most schedules.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max: u64,
+    /// Leave out none, not even those that differ only in the order of steps on different sessions.
+    #[arg(long)]
+    pub every: bool,
+}
+
+/// `hostproof sim sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// cancel or crash.
+    #[arg(value_name = "cancel|crash")]
+    pub kind: SweepKind,
+    /// The trial.
+    #[command(flatten)]
+    pub case: CaseArgs,
+    /// Go on after a violation, up to this many.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub failures: usize,
 }
 
 /// `hostproof sim bugs`.
@@ -394,6 +451,15 @@ pub enum ConformanceCommand {
         #[arg(long)]
         out: PathBuf,
     },
+}
+
+fn parse_order(text: &str) -> Result<DefaultOrder, String> {
+    match text {
+        "fifo" => Ok(DefaultOrder::Fifo),
+        "run-to-block" => Ok(DefaultOrder::RunToBlock),
+        "newest-first" => Ok(DefaultOrder::NewestFirst),
+        _ => Err(format!("no order is called `{text}`; known are fifo, run-to-block and newest-first")),
+    }
 }
 
 fn parse_jobs(text: &str) -> Result<usize, String> {

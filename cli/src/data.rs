@@ -10,12 +10,15 @@ use hostproof_sim::audit::Audit;
 use hostproof_sim::campaign;
 use hostproof_sim::config::{Config, TrialId};
 use hostproof_sim::corpus;
+use hostproof_sim::explore::Explored;
 use hostproof_sim::hunt::Hunts;
 use hostproof_sim::liveness::WaitGraph;
 use hostproof_sim::recording::modes::Verdict;
 use hostproof_sim::recording::{Expected, Tool};
+use hostproof_sim::schedule::order::DefaultOrder;
 use hostproof_sim::shrink::{Pass, Size};
 use hostproof_sim::summary::Summary;
+use hostproof_sim::sweep::Swept;
 use hostproof_sim::trial::{Expansion, Finding};
 use hostproof_spec::coverage::{Coverage, Covered};
 use hostproof_spec::envelope::{Envelope, Failure};
@@ -218,6 +221,38 @@ pub struct Expanded {
     pub expansion: Expansion,
 }
 
+/// `sim explore`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExploredCase {
+    /// What delays are delays of.
+    pub order: DefaultOrder,
+    /// Most delays of a schedule.
+    pub delays: u32,
+    /// Most schedules.
+    pub limit: u64,
+    /// Whether none was left out.
+    pub whole: bool,
+    /// What was run.
+    #[serde(flatten)]
+    pub explored: Explored,
+    /// What follows from it.
+    pub proves: String,
+    /// Path of the recording of what was found.
+    pub recording: Option<String>,
+}
+
+/// `sim sweep`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SweptCase {
+    /// What was tried.
+    #[serde(flatten)]
+    pub swept: Swept,
+    /// Paths of the recordings of what was found, in its order.
+    pub recordings: Vec<String>,
+}
+
 /// One planted bug.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -371,9 +406,11 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("sim-corpus-list", of::<Envelope<CorpusEntries>>("hostproof sim corpus list --json")),
         ("sim-corpus-replay", of::<Envelope<corpus::Report>>("hostproof sim corpus replay --json")),
         ("sim-expand", of::<Envelope<Expanded>>("hostproof sim expand --json")),
+        ("sim-explore", of::<Envelope<ExploredCase>>("hostproof sim explore --json")),
         ("sim-merge", of::<Envelope<Campaigned>>("hostproof sim merge --json")),
         ("sim-replay", of::<Envelope<Replayed>>("hostproof sim replay --json")),
         ("sim-run", of::<Envelope<Campaigned>>("hostproof sim run --json")),
+        ("sim-sweep", of::<Envelope<SweptCase>>("hostproof sim sweep --json")),
         ("spec-coverage", of::<Envelope<Coverage>>("hostproof spec coverage --json")),
         ("spec-list", of::<Envelope<Contract>>("hostproof spec list --json")),
         ("spec-show", of::<Envelope<Shown>>("hostproof spec show --json")),

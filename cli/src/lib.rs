@@ -26,6 +26,8 @@ pub fn run(cli: &Cli) -> Exit {
             SimCommand::Merge(args) => output.finish("sim merge", sim::merge(args)),
             SimCommand::Replay(args) => output.finish("sim replay", sim::replay(args, output)),
             SimCommand::Expand(args) => output.finish("sim expand", sim::expand(args)),
+            SimCommand::Explore(args) => output.finish("sim explore", sim::explore(args, output)),
+            SimCommand::Sweep(args) => output.finish("sim sweep", sim::sweep(args, output)),
             SimCommand::Bugs(args) => output.finish("sim bugs", sim::bugs(args, output)),
             SimCommand::Corpus(command) => {
                 let name = match command {

@@ -2,13 +2,16 @@
 
 mod audit;
 mod bugs;
+mod case;
 mod ci;
 mod corpus;
+mod explore;
 mod merge;
 mod replay;
 mod run;
 mod screen;
 mod shrinking;
+mod sweep;
 mod told;
 
 use std::path::Path;
@@ -23,9 +26,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub use audit::audit;
 pub use bugs::bugs;
 pub use corpus::corpus;
+pub use explore::explore;
 pub use merge::merge;
 pub use replay::{expand, replay};
 pub use run::run;
+pub use sweep::sweep;
 
 use crate::args::ConfigArgs;
 use crate::output::{Output, Problem};
