@@ -7,7 +7,10 @@ use hostproof_spec::names::Names;
 
 use super::*;
 use crate::choice::Source;
+use crate::config::{Config, WorkloadClass};
 use crate::exec::{Executor, Group, Yield};
+use crate::plan::FaultSet;
+use crate::trial::Expansion;
 
 const ANY: u32 = 1000;
 
@@ -144,4 +147,37 @@ fn pruning_loses_no_order_on_any_session() {
 fn a_limit_ends_it_and_is_told() {
     let (explored, _) = toy(Bounds { most: 7, ..bounds(DefaultOrder::Fifo, ANY, false) }, &same(3, 3));
     assert_eq!((explored.schedules, explored.complete), (7, false));
+}
+
+#[test]
+fn a_race_is_found_a_few_delays_away_and_its_recording_repeats_it() {
+    let config = Config { workload: WorkloadClass::Short, faults: FaultSet::NONE, ..Config::default() }
+        .with_bug(hostproof_spec::bugs::Bug::M16);
+    let found = (0..80).find_map(|number| {
+        let expansion = Expansion::of_seed(&config, crate::campaign::seed(6, number));
+        let text = serde_json::json!({ "config": config, "expansion": expansion }).to_string();
+        let case = Case::parse("case", &text).unwrap();
+        let bounds = Bounds { most: 400, ..bounds(DefaultOrder::RunToBlock, 2, true) };
+        let (explored, telling) = explore(&case, bounds, |_| {}).unwrap();
+        // Not in the first schedule: that one has no delay.
+        telling.filter(|_| explored.schedules > 1).map(|telling| (explored, telling))
+    });
+    let (explored, telling) = found.expect("one of 80 workloads has the race within two delays");
+    let broken = explored.broken.unwrap();
+    assert!(!explored.complete && telling.recording.default_order == DefaultOrder::RunToBlock);
+    assert!(!telling.recording.decisions.is_empty(), "it deviates from the order");
+    let replayed = crate::tell::replay(&telling.recording).unwrap();
+    assert_eq!(replayed.outcome.findings.first(), Some(&broken.finding));
+}
+
+#[test]
+fn a_sound_host_keeps_its_word_in_every_schedule_of_one_delay() {
+    let config = Config { workload: WorkloadClass::Short, ..Config::default() };
+    let expansion = Expansion::of_seed(&config, 3);
+    let case = Case::parse("case", &serde_json::json!({ "config": config, "expansion": expansion }).to_string()).unwrap();
+    let whole = explore(&case, bounds(DefaultOrder::Fifo, 1, false), |_| {}).unwrap().0;
+    assert!(whole.complete && whole.broken.is_none() && whole.schedules > 10, "{whole:?}");
+    let pruned = explore(&case, bounds(DefaultOrder::Fifo, 1, true), |_| {}).unwrap().0;
+    assert!(pruned.complete && pruned.broken.is_none(), "{pruned:?}");
+    assert!(pruned.pruned > 0 && pruned.schedules < whole.schedules, "{pruned:?} of {whole:?}");
 }
