@@ -48,11 +48,14 @@ pub trait Mounted {
     /// `None` if it ended at once. Dropping the future cancels nothing.
     fn start(&self, call: Planned) -> Option<LocalFuture<()>>;
 
-    /// Raises the caller's signal of an operation; an unknown one is passed over.
-    fn abort(&self, op: &str);
+    /// Raises the caller's signal of an operation; an unknown one is passed over. Nothing, unless overridden: the host has no signals.
+    fn abort(&self, _op: &str) {}
 
-    /// Whether the agent object that a handle was bound to is the live one of its session: the shutdown of a trial disposes these.
-    fn is_live(&self, handle: &str) -> bool;
+    /// Whether the agent object that a handle was bound to is the live one of its session: the shutdown of a trial disposes these. `false`, unless overridden: the host
+    /// disposes nothing.
+    fn is_live(&self, _handle: &str) -> bool {
+        false
+    }
 }
 
 /// Invariants that only the author of a host knows. Cleared between trials, like the built-in ones.
