@@ -25,6 +25,7 @@ pub mod exec;
 pub mod explore;
 pub mod files;
 pub mod fingerprint;
+pub mod fuzz;
 pub mod hunt;
 pub mod liveness;
 mod panics;
