@@ -109,8 +109,7 @@ impl Mounted for Host {
 #[derive(Default)]
 struct Backlog(BTreeMap<Sym, BTreeSet<Sym>>);
 
-/// So many messages the toy promises to hold at most.
-const MOST: usize = 2;
+const MOST: usize = 2; // messages that a queue promises to hold
 
 impl OwnInvariants for Backlog {
     fn observe(&mut self, names: &Names, at: usize, event: &Event<Sym>) -> Option<Finding> {
