@@ -88,9 +88,9 @@ pub enum ShrinkError {
     #[error("the recording does not replay: it should show {expected}, and shows {}", found.as_ref().map_or_else(|| "no broken invariant".to_owned(), ToString::to_string))]
     Diverged {
         /// What it says.
-        expected: Fingerprint,
+        expected: Box<Fingerprint>,
         /// What it shows.
-        found: Option<Fingerprint>,
+        found: Option<Box<Fingerprint>>,
     },
 }
 

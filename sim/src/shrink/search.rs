@@ -109,7 +109,9 @@ impl<'a> Search<'a> {
         let schedule = kept_schedule(recording);
         match search.play(&draft, &schedule, false) {
             (Ok(best), _) => search.best = best,
-            (Err(found), _) => return Err(ShrinkError::Diverged { expected: search.target, found }),
+            (Err(found), _) => {
+                return Err(ShrinkError::Diverged { expected: Box::new(search.target), found: found.map(Box::new) });
+            }
         }
         Ok(search)
     }
