@@ -295,7 +295,7 @@ pub enum Bugs {
     Hunted {
         /// How each was looked for.
         #[serde(flatten)]
-        hunts: Hunts,
+        hunts: Box<Hunts>,
         /// Hunts of which a search found nothing.
         missed: usize,
         /// How each that was found was shrunk.

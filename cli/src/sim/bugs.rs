@@ -73,7 +73,7 @@ fn hunted(args: &BugsArgs, bugs: Vec<&'static Plan>, output: Output) -> Result<R
     let mut text = told(&hunts, missed, &too_slow);
     tell_shrunk(&mut text, &shrunk);
     let exit = if sound { Exit::Ok } else { Exit::Fault };
-    Ok(Report { exit, data: json_value(&Bugs::Hunted { hunts, missed, too_slow, shrunk })?, text })
+    Ok(Report { exit, data: json_value(&Bugs::Hunted { hunts: Box::new(hunts), missed, too_slow, shrunk })?, text })
 }
 
 fn told(hunts: &Hunts, missed: usize, too_slow: &[String]) -> String {
