@@ -6,7 +6,6 @@
 
 #![expect(
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     reason = "searches are spread over threads and measured in real time; no trial sees either"
 )]
 
