@@ -3,11 +3,7 @@
 //! Its trials run in blocks of [`BLOCK`] consecutive indexes. A block runs in order on one thread and learns from nothing but itself, so that what a campaign comes to
 //! does not depend on how its blocks are spread over threads, shards or sittings; only a bound on time makes it depend on speed.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the campaign runner is where trials meet threads and the real clock"
-)]
+#![expect(clippy::disallowed_methods, reason = "the campaign runner is where trials meet threads and the real clock")]
 
 mod block;
 mod merge;
