@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::process::Stdio;
 
-use hostproof_sim::config::SCHEMA;
+use hostproof_sim::config::{Config, SCHEMA, WorkloadClass};
+use hostproof_sim::plan::FaultSet;
+use hostproof_sim::schedule::Strategy;
 use hostproof_spec::bugs::Bug;
 use serde_json::{Value, json};
 use support::{Ended, find, program, root, run_in, run_words};
@@ -64,7 +66,7 @@ fn every_command_prints_one_object_under_its_schema() {
     let commands: Vec<(&str, String, i32)> = vec![
         ("sim-replay", format!("sim replay {recording} --log"), 1),
         ("sim-expand", format!("sim expand {trial} --bug M08"), 0),
-        ("sim-bugs", "sim bugs --bug M08 --bug P04 --trials 4000".into(), 0),
+        ("sim-bugs", "sim bugs --bug M08 --bug P04 --searches 1 --cap 4000".into(), 0),
         ("sim-audit", "sim audit --trials 4".into(), 0),
         ("spec-list", "spec list".into(), 0),
         ("spec-show", "spec show INBOX-01".into(), 0),
@@ -126,6 +128,13 @@ fn the_help_of_every_command() {
         "sim expand",
         "sim bugs",
         "sim audit",
+        "sim explore",
+        "sim sweep",
+        "sim merge",
+        "sim corpus",
+        "sim corpus add",
+        "sim corpus list",
+        "sim corpus replay",
         "certify",
         "serve",
         "spec",
@@ -173,7 +182,7 @@ fn bad_use_is_2_and_says_what_is_wrong() {
         "sim run --jobs 0",
         "sim run --jobs 100000",
         "sim bugs --jobs 18446744073709551615",
-        "sim bugs --trials 0",
+        "sim bugs --cap 0",
         "sim audit --trials 0",
         "sim audit --trials 99999999999999",
     ] {
@@ -188,6 +197,51 @@ fn the_largest_budget_is_a_budget() {
     let dir = here();
     run_in(dir.path(), "sim bugs --bug M08 --cap 18446744073709551615").with(0);
     run_in(dir.path(), "sim run --bug M08 --trials 18446744073709551615 --base 18446744073709551615 --failures 1").with(1);
+}
+
+/// What a small trial of the sound host, or of one with a planted bug, is made of, as a file.
+fn workload(dir: &std::path::Path, bug: &str, seed: u64) -> String {
+    let config =
+        Config { workload: WorkloadClass::Short, faults: FaultSet::NONE, scheduler: Strategy::Fifo, ..Config::default() };
+    let config = bug.parse().map_or_else(|_| config.clone(), |bug| config.clone().with_bug(bug));
+    let bugs = if bug.is_empty() { String::new() } else { format!("--bug {bug}") };
+    let flags = format!("--workload short --faults none --scheduler fifo {bugs}");
+    let said = run_in(dir, &format!("sim expand {} {flags}", config.trial(seed))).with(0).out;
+    let path = dir.join(format!("workload{bug}.json"));
+    std::fs::write(&path, said).expect("written");
+    path.display().to_string()
+}
+
+#[test]
+fn a_small_workload_is_explored_and_swept() {
+    let dir = here();
+    let sound = workload(dir.path(), "", 3);
+    for (schema, line) in [
+        ("sim-explore", format!("sim explore --workload {sound} --delays 1")),
+        ("sim-sweep", format!("sim sweep cancel --workload {sound}")),
+        ("sim-sweep", format!("sim sweep crash --workload {sound}")),
+    ] {
+        let value = run_in(dir.path(), &format!("{line} --json")).with(0).json(schema);
+        snapshot(&format!("json-{}", line.split(" --").next().unwrap_or_default().replace(' ', "-")), &outline(&value));
+    }
+    for line in ["sim explore --workload nowhere.json --delays 1", "sim sweep crash --workload nowhere.json"] {
+        assert!(run_in(dir.path(), line).with(2).problem().contains("nowhere.json"));
+    }
+    std::fs::write(dir.path().join("half.json"), "{").expect("written");
+    assert!(run_in(dir.path(), "sim sweep crash --workload half.json").with(2).problem().contains("half.json"));
+}
+
+#[test]
+fn a_sweep_of_crashes_finds_what_only_a_crash_shows_and_its_recording_replays() {
+    let dir = here();
+    let ends = (0..8).map(|seed| {
+        let broken = workload(dir.path(), "P01", seed);
+        run_in(dir.path(), &format!("sim sweep crash --workload {broken} --out found"))
+    });
+    let found = ends.into_iter().find(|ended| ended.exit == 1).expect("a crash between two steps of a write shows P01");
+    assert!(found.out.contains("PLANTED BUG"), "{found}");
+    let (recording, _) = support::files(&dir.path().join("found")).into_iter().next().expect("it was recorded");
+    run_in(dir.path(), &format!("sim replay {}", recording.display())).with(1);
 }
 
 #[test]
