@@ -203,8 +203,8 @@ impl Chooser {
     }
 
     /// How many answers other than 0 are in the log.
-    pub fn logged(&self) -> usize {
-        self.log.borrow().as_ref().map_or(0, Vec::len)
+    pub fn logged(&self) -> u32 {
+        self.log.borrow().as_ref().map_or(0, |log| u32::try_from(log.len()).expect("fewer than 2^32 draws"))
     }
 
     /// The answers other than 0 about faults and circumstances, in order; empty without a log.

@@ -105,17 +105,25 @@ enum What {
     Clock(u64),
 }
 
+/// One tick of a recording trial.
+#[derive(Clone, Copy)]
+struct KeptTick {
+    /// The rolling hash after it.
+    hash: u64,
+    what: What,
+    /// Logged draws before it.
+    drawn: u32,
+}
+
 /// What a recording trial keeps beside the history.
 #[derive(Default)]
 struct Keep {
-    ticks: Vec<(u64, What)>,
+    ticks: Vec<KeptTick>,
     order: Ordered,
     decisions: Vec<Deviation>,
     entities: BTreeMap<u64, String>,
     /// Node that was running at each event, and the ticks that had begun.
     causes: Vec<(u32, u32)>,
-    /// Logged draws before each tick.
-    drawn_before: Vec<usize>,
     warnings: Vec<String>,
 }
 
@@ -127,7 +135,6 @@ impl Keep {
         self.decisions.clear();
         self.entities.clear();
         self.causes.clear();
-        self.drawn_before.clear();
         self.warnings.clear();
     }
 }
@@ -295,6 +302,8 @@ pub struct World {
     model: RefCell<Option<Rc<dyn Model>>>,
     names: Names,
     plan: Cell<Plan>,
+    /// What a tick asks of the plan: how often the clock jumps early, and how often a task is put back.
+    pace_rates: Cell<(u32, u32)>,
     /// What the plan becomes when the set-up is over.
     later: Cell<Option<Plan>>,
     settings: RefCell<Settings>,
@@ -354,6 +363,7 @@ impl World {
             model: RefCell::default(),
             names: Names::new(),
             plan: Cell::default(),
+            pace_rates: Cell::default(),
             later: Cell::default(),
             settings: RefCell::default(),
             bugs: Cell::default(),
@@ -402,7 +412,7 @@ impl World {
         self.names.clear();
         self.chooser.reset(seed, source, keep.is_some());
         *self.picker.borrow_mut() = Picker::Calm;
-        self.plan.set(Plan::default());
+        self.put_plan(Plan::default());
         self.later.set(None);
         self.bugs.set(BugSet::NONE);
         self.now.set(0);
@@ -444,7 +454,7 @@ impl World {
 
     /// Sets what the trial has switched on. With `strategy: fifo` no scheduling draw is made.
     pub fn set_plan(&self, plan: Plan, bugs: BugSet, max_active: u32) {
-        self.plan.set(plan);
+        self.put_plan(plan);
         self.bugs.set(bugs);
         *self.settings.borrow_mut() = Settings { max_active, max_depth: None, write_delay_ms: u64::from(plan.write_delay_ms) };
         self.schedulers.borrow_mut().begin(plan.strategy, plan.decisions, &self.chooser);
@@ -482,13 +492,13 @@ impl World {
         let plan = self.plan.get();
         self.later.set(Some(plan));
         let disk = DiskRates { write: 0, sync: 0, read: 0, list: 0, ..plan.disk };
-        self.plan.set(Plan { disk, prepare: 0, create: 0, insert: 0, ..plan });
+        self.put_plan(Plan { disk, prepare: 0, create: 0, insert: 0, ..plan });
     }
 
     /// Ends [`World::hold_faults`].
     pub fn resume_faults(&self) {
         if let Some(plan) = self.later.take() {
-            self.plan.set(plan);
+            self.put_plan(plan);
         }
     }
 
@@ -496,7 +506,7 @@ impl World {
     pub fn calm(&self) {
         self.later.set(None);
         let plan = self.plan.get();
-        self.plan.set(Plan { strategy: Strategy::Fifo, write_delay_ms: plan.write_delay_ms, ..Plan::default() });
+        self.put_plan(Plan { strategy: Strategy::Fifo, write_delay_ms: plan.write_delay_ms, ..Plan::default() });
         *self.picker.borrow_mut() = Picker::Calm;
     }
 
@@ -561,6 +571,11 @@ impl World {
 
     pub(crate) fn rates(&self) -> DiskRates {
         self.plan.get().disk
+    }
+
+    fn put_plan(&self, plan: Plan) {
+        self.pace_rates.set((plan.early, plan.postpone));
+        self.plan.set(plan);
     }
 
     /// The plan of the trial.
@@ -652,7 +667,7 @@ impl World {
     pub fn kept(&self) -> Kept {
         let keep = self.keep.borrow();
         let Some(keep) = &*keep else { return Kept::default() };
-        let ticks = keep.ticks.iter().map(|(hash, what)| {
+        let ticks = keep.ticks.iter().map(|KeptTick { hash, what, .. }| {
             let text = match what {
                 What::Task(node) => self.exec.path(*node),
                 What::Postponed(node) => format!("-{}", self.exec.path(*node)),
@@ -663,7 +678,7 @@ impl World {
         let ticks = ticks.collect();
         let drawn = self.chooser.drawn().into_iter().enumerate().map(|(index, drawn)| {
             let entity = keep.entities.get(&drawn.entity).cloned().unwrap_or_else(|| format!("#{:016x}", drawn.entity));
-            let begun = keep.drawn_before.partition_point(|before| *before <= index);
+            let begun = keep.ticks.partition_point(|tick| tick.drawn as usize <= index);
             (drawn, entity, u32::try_from(begun).expect("ticks are counted in 32 bits").saturating_sub(1))
         });
         let decisions = keep.decisions.iter().map(|deviation| self.decision(deviation)).collect();
@@ -857,30 +872,28 @@ impl World {
     /// One scheduling decision.
     pub fn tick(&self) -> Tick {
         let ready = self.exec.ready_count();
-        let plan = self.plan.get();
-        let nearest = if ready == 0 || plan.early > 0 { self.timers.borrow_mut().nearest() } else { None };
+        let (early, postpone) = self.pace_rates.get();
+        let nearest = if ready == 0 || early > 0 { self.timers.borrow_mut().nearest() } else { None };
         if ready == 0 && nearest.is_none() {
             return Tick::Idle;
         }
         let tick = self.ticks.get();
         self.ticks.set(tick + 1);
-        if let Some(keep) = &mut *self.keep.borrow_mut() {
-            keep.drawn_before.push(self.chooser.logged());
-        }
-        let jump = ready == 0 || (nearest.is_some() && self.jumps_early(tick, plan.early));
+        let drawn = self.chooser.logged();
+        let jump = ready == 0 || (nearest.is_some() && self.jumps_early(tick, early));
         if let (true, Some(deadline)) = (jump, nearest) {
             self.jump(deadline);
-            self.mix(tick, mix64(deadline), ready, What::Clock(deadline));
+            self.mix(tick, mix64(deadline), ready, What::Clock(deadline), drawn);
             return Tick::Jumped;
         }
         let picked = self.pick(tick);
         let task = self.exec.ready().tasks()[picked.0];
-        if plan.postpone > 0 && ready > 1 && self.postpones(tick, &task, plan.postpone) {
-            self.mix(tick, mix64(task.hash), ready, What::Postponed(task.node));
+        if postpone > 0 && ready > 1 && self.postpones(tick, &task, postpone) {
+            self.mix(tick, mix64(task.hash), ready, What::Postponed(task.node), drawn);
             self.exec.postpone(picked);
             return Tick::Ran;
         }
-        self.mix(tick, task.hash, ready, What::Task(task.node));
+        self.mix(tick, task.hash, ready, What::Task(task.node), drawn);
         self.open_span();
         self.note_fired(ROOT);
         self.waits.act_for_itself();
@@ -960,7 +973,7 @@ impl World {
         }
     }
 
-    fn mix(&self, tick: u32, hashed: u64, ready: usize, what: What) {
+    fn mix(&self, tick: u32, hashed: u64, ready: usize, what: What, drawn: u32) {
         // The products do not wait for the last tick's hash: only one does.
         let state = self.now.get().wrapping_mul(0xd134_2543_de82_ef95)
             ^ ((ready as u64) << 48 ^ self.chooser.draws()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -969,7 +982,7 @@ impl World {
         self.hash.set(hash);
         if let Some(keep) = &mut *self.keep.borrow_mut() {
             debug_assert_eq!(keep.ticks.len(), tick as usize);
-            keep.ticks.push((hash, what));
+            keep.ticks.push(KeptTick { hash, what, drawn });
         }
     }
 
