@@ -284,7 +284,7 @@ pub struct ShrunkBug {
 
 /// `sim bugs`.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, rename_all_fields = "camelCase")]
 pub enum Bugs {
     /// With `--list`.
     List {
