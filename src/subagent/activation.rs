@@ -53,8 +53,8 @@ pub(super) struct Activation {
     pub ancestry: Vec<Agent>,
     /// Whether its log was begun by this epoch, so that a roll-back must leave nothing.
     pub fresh: bool,
-    /// Length of the log when the start edge was published: what comes later belongs to this epoch.
-    pub mark: Cell<u32>,
+    /// Length of the log when this epoch opened: what comes later belongs to it, also what an observer of its opening began.
+    pub mark: u32,
     /// The start edge was published, so an end edge is owed.
     pub started: Cell<bool>,
     /// A caller obtained the identity of this epoch's child, so the parent is owed a notice.

@@ -259,7 +259,7 @@ impl Subagents {
     /// How this epoch ended, by its own records.
     fn outcome(&self, activation: &Activation) -> Outcome {
         let session = activation.agent().session();
-        let mark = if planted!(self.env, M22) { 0 } else { activation.mark.get() };
+        let mark = if planted!(self.env, M22) { 0 } else { activation.mark };
         outcome_of(session.inherited(), mark, session.records().iter())
     }
 

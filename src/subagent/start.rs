@@ -293,7 +293,7 @@ impl Subagents {
             parent: agent.session().header().parent.unwrap_or(parent.id()),
             ancestry: barrier.lineage().to_vec(),
             fresh,
-            mark: Cell::new(agent.session().len()),
+            mark: agent.session().len(),
             started: Cell::new(false),
             announced: Cell::new(false),
             accepted: RefCell::default(),
@@ -325,7 +325,6 @@ impl Subagents {
         self.unless_aborted(signal)?;
         self.admit(parent)?;
         self.take_ownership(op, parent, activation)?;
-        activation.mark.set(activation.agent().session().len());
         activation.started.set(true);
         self.emit(op, Some(parent), Fact::StartEdge { session: activation.session, run: activation.epoch });
         let (this, watched) = (self.this(), activation.clone());

@@ -23,10 +23,10 @@ pub(super) const ABOUT: Invariant = Invariant {
     fields: &[Field::Registry, Field::Activations],
 };
 
-/// The last inbox record and the last beginning of a turn in the log of a session.
+/// The last two inbox records, newest first, and the last beginning of a turn in the log of a session. Two, because a steer writes one for the message's new place and one for its old.
 #[derive(Debug, Default)]
 struct Spliced {
-    at: Option<(u32, usize)>,
+    at: [Option<(u32, u32, usize)>; 2],
     turn: Option<(u32, usize)>,
 }
 
@@ -44,8 +44,11 @@ impl Check for NothingAfterDispose {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         self.dead_process(cx);
         match cx.event.fact {
-            Fact::Appended { session, record, .. } => match record {
-                RecordKind::InboxSpliced => self.spliced.entry(session).at = Some((cx.event.span, cx.at)),
+            Fact::Appended { session, seq, record } => match record {
+                RecordKind::InboxSpliced => {
+                    let known = &mut self.spliced.entry(session).at;
+                    *known = [Some((seq, cx.event.span, cx.at)), known[0]];
+                }
                 RecordKind::TurnStart => {
                     self.spliced.entry(session).turn = Some((cx.event.span, cx.at));
                     works(cx, session, cx.at, "a turn was opened");
@@ -74,12 +77,12 @@ impl Check for NothingAfterDispose {
             Fact::TurnEnded { session, .. } | Fact::Claimed { session, .. } | Fact::Discarded { session, .. } => {
                 gone(cx, session);
             }
-            Fact::Inserted { session, waking, source, .. } => {
+            Fact::Inserted { session, waking, source, seq, .. } => {
                 let gone = gone(cx, session);
                 // An edit opens the next occurrence of what was accepted before.
                 let edit = cx.event.op.and_then(|op| cx.world.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::QueueEdit));
                 if waking && !gone && !edit {
-                    self.wakes(cx, session, source);
+                    self.wakes(cx, session, source, seq);
                 }
             }
             Fact::AgentEntered { session, parent: Some(parent), .. } => self.entered(cx, session, parent),
@@ -153,10 +156,12 @@ impl NothingAfterDispose {
     }
 
     /// A waking message came in.
-    fn wakes(&self, cx: &mut Cx<'_>, session: Sym, source: Source<Sym>) {
+    fn wakes(&self, cx: &mut Cx<'_>, session: Sym, source: Source<Sym>, seq: Option<u32>) {
         // The decision was made before the record of this insertion, whose observers may have closed something since.
-        let decided = match self.spliced.get(session).and_then(|spliced| spliced.at) {
-            Some((span, at)) if cx.same_span(span) => at,
+        let records = self.spliced.get(session).map_or([None; 2], |spliced| spliced.at);
+        let own = records.into_iter().flatten().find(|(known, _, _)| seq.is_none_or(|seq| seq == *known));
+        let decided = match own {
+            Some((_, span, at)) if cx.same_span(span) => at,
             _ => cx.at,
         };
         let ending = cx.world.ending(session);

@@ -191,6 +191,10 @@ impl RejectedStart {
         if let Some(closed) = self.calls.get(op).and_then(|call| call.closed) {
             return Some(closed);
         }
+        // Another object may have taken the session of a disposed one since, below somebody else.
+        if let Some(disposed) = actor.and_then(|actor| cx.world.disposal_of(actor)) {
+            return Some(disposed);
+        }
         let process = cx.event.process;
         let of = actor.and_then(|actor| cx.world.session_of(actor));
         [of, target].into_iter().flatten().find_map(|session| {

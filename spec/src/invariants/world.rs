@@ -220,6 +220,11 @@ impl World {
         self.agents.get(agent).is_some_and(|agent| agent.current)
     }
 
+    /// Since when this very agent object is being torn down.
+    pub(super) fn disposal_of(&self, agent: Sym) -> Option<usize> {
+        self.agents.get(agent)?.disposal
+    }
+
     pub(super) fn parent_of(&self, session: Sym) -> Option<Sym> {
         self.sessions.get(session)?.parent
     }
@@ -440,12 +445,15 @@ impl World {
                 }
             }
             Fact::Owned { owner, child } => {
-                let state = self.sessions.entry(owner);
-                if !state.owned.contains(&child) {
-                    state.owned.push(child);
+                // Once for each epoch: an observer of a release may open the next one before the released one is let go of.
+                self.sessions.entry(owner).owned.push(child);
+            }
+            Fact::Disowned { owner, child } => {
+                let owned = &mut self.sessions.entry(owner).owned;
+                if let Some(one) = owned.iter().position(|owned| *owned == child) {
+                    owned.remove(one);
                 }
             }
-            Fact::Disowned { owner, child } => self.sessions.entry(owner).owned.retain(|owned| *owned != child),
             Fact::ActivationClosing { session, epoch, cause } => {
                 if let Some(open) = self.sessions.entry(session).epoch.as_mut().filter(|open| open.id == epoch) {
                     open.closing.get_or_insert((cause, at));
