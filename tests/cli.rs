@@ -245,6 +245,22 @@ fn a_sweep_of_crashes_finds_what_only_a_crash_shows_and_its_recording_replays() 
 }
 
 #[test]
+fn a_damaged_entry_of_a_corpus_hides_no_healthy_one() {
+    let found = find(Bug::M08);
+    let dir = found.dir.path();
+    run_in(dir, &format!("sim corpus add {} --name healthy", found.recording.display())).with(0);
+    std::fs::write(dir.join("corpus/cut.json"), "{").expect("written");
+    for line in ["sim corpus list", "sim corpus replay", "sim run --ci --trials 5 --base 1 --report report"] {
+        let ended = run_in(dir, line).with(1);
+        assert!(ended.out.contains("damaged: corpus/cut.json:1:1"), "{ended}");
+    }
+    assert!(run_in(dir, "sim corpus list").with(1).out.contains("healthy"));
+    let ended = run_in(dir, "sim run --ci --corpus nowhere --trials 5 --report report").with(2);
+    assert!(ended.problem().contains("nowhere is no directory of kept recordings"), "{ended}");
+    run_in(dir, "sim bugs --bug M34 --searches 1 --cap 1 --no-shrink").with(3);
+}
+
+#[test]
 fn a_simulator_that_misses_the_canary_says_that_it_is_blind() {
     let dir = here();
     let ended = run_in(dir.path(), "sim bugs --bug M08 --blindfold").with(4);

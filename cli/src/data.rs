@@ -199,6 +199,8 @@ pub struct CorpusEntry {
 pub struct CorpusEntries {
     /// The entries, by name.
     pub entries: Vec<CorpusEntry>,
+    /// Its files that are no kept recording, each with what is wrong.
+    pub damaged: Vec<String>,
 }
 
 /// `sim corpus fill`.

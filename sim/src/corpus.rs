@@ -100,21 +100,40 @@ pub struct Report {
     pub unexpected: usize,
     /// Each entry, by name.
     pub entries: Vec<Replayed>,
+    /// Files that are no kept recording, each with what is wrong; they count as unexpected and hide no healthy entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
-/// Reads every entry of a directory, in order of their names. A file that is no kept recording is an error, so that none is passed over.
+/// What a directory holds.
+#[derive(Debug, Default)]
+pub struct Corpus {
+    /// Its entries, in order of their names.
+    pub entries: Vec<Entry>,
+    /// Its files that are no kept recording, each with what is wrong.
+    pub damaged: Vec<String>,
+}
+
+/// Reads every entry of a directory. A file that is no kept recording is told beside them, so that none is passed over and none hides another.
 ///
 /// # Errors
-/// [`CorpusError`] names the file.
-pub fn read(dir: &Path) -> Result<Vec<Entry>, CorpusError> {
-    let mut entries = Vec::new();
+/// [`CorpusError`] if the directory cannot be read.
+pub fn read(dir: &Path) -> Result<Corpus, CorpusError> {
+    let mut corpus = Corpus::default();
     for path in files::json_in(dir)? {
-        let recording = files::read_recording(&path)?;
-        let Some(keeping) = recording.kept.clone() else { return Err(CorpusError::NotKept { path }) };
-        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        entries.push(Entry { name, keeping, recording });
+        match entry(&path) {
+            Ok(entry) => corpus.entries.push(entry),
+            Err(error) => corpus.damaged.push(error.to_string()),
+        }
     }
-    Ok(entries)
+    Ok(corpus)
+}
+
+fn entry(path: &Path) -> Result<Entry, CorpusError> {
+    let recording = files::read_recording(path)?;
+    let Some(keeping) = recording.kept.clone() else { return Err(CorpusError::NotKept { path: path.to_owned() }) };
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(Entry { name, keeping, recording })
 }
 
 /// Replays every entry of a directory: exactly, and where that fails leniently.
@@ -123,9 +142,10 @@ pub fn read(dir: &Path) -> Result<Vec<Entry>, CorpusError> {
 /// [`CorpusError`].
 pub fn replay_all(dir: &Path) -> Result<Report, CorpusError> {
     quiet_panics();
-    let entries = read(dir)?;
+    let Corpus { entries, damaged } = read(dir)?;
     let mut runner = Runner::new()?;
-    Ok(simulated(|| replay_entries(&mut runner, &entries, RENAMED)))
+    let report = simulated(|| replay_entries(&mut runner, &entries, RENAMED));
+    Ok(Report { unexpected: report.unexpected + damaged.len(), damaged, ..report })
 }
 
 /// Replays entries on the host of `runner`, whose names are those that `aliases` lead to.

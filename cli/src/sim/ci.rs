@@ -12,6 +12,9 @@ use crate::args::RunArgs;
 use crate::data::Campaigned;
 use crate::output::Problem;
 
+/// Where a corpus is looked for unless another place is named.
+const DEFAULT_CORPUS: &str = "corpus";
+
 /// Environment variables in which CIs say which commit they test.
 const COMMITS: [&str; 2] = ["GITHUB_SHA", "CI_COMMIT_SHA"];
 /// What is found without an invariant over the history.
@@ -53,7 +56,11 @@ fn checked_out() -> Option<u64> {
 /// A directory that is no corpus.
 pub fn kept(dir: &Path) -> Result<Option<corpus::Report>, Problem> {
     if !dir.is_dir() {
-        return Ok(None);
+        // The usual place may be empty; one that somebody named must be there, or a slip of the finger would switch the check off.
+        let optional = [DEFAULT_CORPUS, "none"].iter().any(|name| dir == Path::new(name));
+        let missing =
+            || Problem::usage(format!("{} is no directory of kept recordings", dir.display())).help("--corpus none replays none");
+        return if optional { Ok(None) } else { Err(missing()) };
     }
     corpus::replay_all(dir).map(Some).map_err(super::corpus::problem)
 }

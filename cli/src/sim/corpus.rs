@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use hostproof_sim::corpus::{self, CorpusError, Entry, Filling};
+use hostproof_sim::corpus::{self, Corpus, CorpusError, Entry, Filling};
 use hostproof_sim::files;
 use hostproof_sim::recording::Keeping;
 use hostproof_sim::recording::modes::Verdict;
@@ -46,13 +46,18 @@ fn add(args: &CorpusAddArgs) -> Result<Report<Value>, Problem> {
 }
 
 fn list(dir: &Path) -> Result<Report<Value>, Problem> {
-    let entries: Vec<CorpusEntry> = corpus::read(dir).map_err(problem)?.into_iter().map(entry).collect();
+    let Corpus { entries, damaged } = corpus::read(dir).map_err(problem)?;
+    let entries: Vec<CorpusEntry> = entries.into_iter().map(entry).collect();
     let mut text = String::new();
     for CorpusEntry { name, expect, fingerprint, note, .. } in &entries {
         let _ = writeln!(text, "{name:<24} {:<10}  {}  {note}", expect.to_string(), fingerprint.as_deref().unwrap_or("-"));
     }
+    for damage in &damaged {
+        let _ = writeln!(text, "damaged: {damage}");
+    }
     let _ = writeln!(text, "{}", counted(entries.len()));
-    Ok(Report { exit: Exit::Ok, data: json_value(&CorpusEntries { entries })?, text })
+    let exit = if damaged.is_empty() { Exit::Ok } else { Exit::Found };
+    Ok(Report { exit, data: json_value(&CorpusEntries { entries, damaged })?, text })
 }
 
 fn entry(entry: Entry) -> CorpusEntry {
@@ -79,7 +84,7 @@ fn replay(dir: &Path) -> Result<Report<Value>, Problem> {
     let report = corpus::replay_all(dir).map_err(problem)?;
     let exit = match (report.entries.len(), report.unexpected) {
         // Nothing was shown.
-        (0, _) => Exit::Inconclusive,
+        (0, 0) => Exit::Inconclusive,
         (_, 0) => Exit::Ok,
         _ => Exit::Found,
     };
@@ -98,6 +103,9 @@ pub(super) fn told(dir: &Path, report: &corpus::Report) -> String {
         let why = if let Verdict::Diverged { why } = &entry.verdict { format!(": {why}") } else { String::new() };
         let _ = writeln!(text, "{}: {}, and must be {}{why}", entry.name, entry.verdict.name(), entry.expect);
         let _ = writeln!(text, "  {}", command(dir, &entry.name));
+    }
+    for damage in &report.damaged {
+        let _ = writeln!(text, "damaged: {damage}");
     }
     let _ = writeln!(
         text,

@@ -13,7 +13,7 @@
 
 use super::table::{Reset, Table};
 use super::{Check, Cx, Field, Invariant};
-use crate::history::{Fact, List, StopReason};
+use crate::history::{Fact, List, RecordKind, StopReason};
 use crate::names::Sym;
 
 pub(super) const ABOUT: Invariant = Invariant {
@@ -48,6 +48,10 @@ struct Agent {
     waits: Option<usize>,
     /// Messages replaced at this moment: an edit does not wake.
     reopening: Option<(Sym, List)>,
+    /// The last inbox record: its number and when it came. What is told of it comes later, and an observer of the record may act in between.
+    spliced: Option<(u32, usize)>,
+    /// A turn was recorded and is not yet told of; whether an interrupt came in between.
+    begun: Option<bool>,
 }
 
 impl Reset for Agent {
@@ -66,15 +70,27 @@ pub(super) struct Liveness {
 impl Check for Liveness {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
-            Fact::Inserted { session, message, list, waking, .. } => {
+            Fact::Appended { session, seq, record: RecordKind::InboxSpliced } => {
                 let agent = self.agents.entry(session);
                 agent.process = cx.event.process;
+                agent.spliced = Some((seq, cx.at));
+            }
+            Fact::Appended { session, record: RecordKind::TurnStart, .. } => {
+                let agent = self.agents.entry(session);
+                agent.process = cx.event.process;
+                agent.begun = Some(false);
+            }
+            Fact::Inserted { session, message, list, waking, seq, .. } => {
+                let agent = self.agents.entry(session);
+                agent.process = cx.event.process;
+                let recorded = agent.spliced.filter(|(known, _)| seq == Some(*known)).map_or(cx.at, |(_, at)| at);
                 let edited = agent.reopening.take_if(|(reopening, _)| *reopening == message);
                 agent.pending.retain(|pending| pending.message != message);
                 agent.pending.push(Pending { message, list, waking, at: cx.at });
                 if waking {
                     agent.parked = None;
-                    if edited.is_none_or(|(_, from)| from != list) {
+                    // An interrupt by an observer of the record came after the message: it may wait.
+                    if edited.is_none_or(|(_, from)| from != list) && agent.waits.is_none_or(|since| since < recorded) {
                         agent.waits = None;
                     }
                 }
@@ -109,6 +125,9 @@ impl Check for Liveness {
                     cx.broken("INT-04", Some(session), Some(at), text);
                 }
                 let agent = self.agents.entry(session);
+                if agent.begun.take() == Some(true) {
+                    agent.interrupted = Some(turn);
+                }
                 agent.turn = Some((turn, cx.at));
                 agent.asked = None;
                 agent.cancelled = None;
@@ -130,6 +149,7 @@ impl Check for Liveness {
                 }
                 if keeps_inbox {
                     agent.waits = Some(cx.at);
+                    agent.begun = agent.begun.map(|_| true);
                     if let Some((turn, _)) = agent.turn
                         && agent.interrupted != Some(turn)
                     {
