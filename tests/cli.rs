@@ -254,6 +254,8 @@ fn a_damaged_entry_of_a_corpus_hides_no_healthy_one() {
         let ended = run_in(dir, line).with(1);
         assert!(ended.out.contains("damaged: corpus/cut.json:1:1"), "{ended}");
     }
+    let junit = std::fs::read_to_string(dir.join("report/junit.xml")).expect("it was left");
+    assert!(junit.contains("type=\"damaged\""), "{junit}");
     assert!(run_in(dir, "sim corpus list").with(1).out.contains("healthy"));
     let ended = run_in(dir, "sim run --ci --corpus nowhere --trials 5 --report report").with(2);
     assert!(ended.problem().contains("nowhere is no directory of kept recordings"), "{ended}");

@@ -53,7 +53,7 @@ fn checked_out() -> Option<u64> {
 /// What came of the kept corpus, if there is one.
 ///
 /// # Errors
-/// A directory that is no corpus.
+/// A directory that cannot be read, or that somebody named and that is not there.
 pub fn kept(dir: &Path) -> Result<Option<corpus::Report>, Problem> {
     if !dir.is_dir() {
         // The usual place may be empty; one that somebody named must be there, or a slip of the finger would switch the check off.
@@ -123,7 +123,8 @@ pub fn junit(dir: &Path, data: &Campaigned) -> io::Result<String> {
     cases.push(Case { name: "every trial repeats itself".to_owned(), ended: repeats, millis: report.millis });
     let mut suites = vec![("campaign", cases)];
     if let Some(corpus) = &data.corpus {
-        suites.insert(0, ("corpus", corpus.entries.iter().map(|entry| entry_case(dir, entry)).collect()));
+        let entries = corpus.entries.iter().map(|entry| entry_case(dir, entry));
+        suites.insert(0, ("corpus", entries.chain(corpus.damaged.iter().map(|why| damaged_case(why))).collect()));
     }
     junit::junit(&title, suites)
 }
@@ -135,6 +136,10 @@ fn entry_case(dir: &Path, entry: &corpus::Replayed) -> Case {
         Ended::Failed { kind: entry.verdict.name().to_owned(), message: unexpected(dir, entry) }
     };
     Case { name: entry.name.clone(), ended, millis: 0 }
+}
+
+fn damaged_case(why: &str) -> Case {
+    Case { name: why.to_owned(), ended: Ended::Failed { kind: "damaged".to_owned(), message: why.to_owned() }, millis: 0 }
 }
 
 fn unexpected(dir: &Path, entry: &corpus::Replayed) -> String {
@@ -169,8 +174,9 @@ pub fn annotation(dir: &Path, data: &Campaigned) -> Option<String> {
             (format!("hostproof: {}", finding.invariant), format!("{}\nreplay it: {command}", finding.message))
         }
         (None, None) => {
-            let entry = of_corpus?;
-            (format!("hostproof: corpus entry {}", entry.name), unexpected(dir, entry))
+            let damaged = || Some(("hostproof: damaged corpus".to_owned(), data.corpus.as_ref()?.damaged.first()?.clone()));
+            let broken = of_corpus.map(|entry| (format!("hostproof: corpus entry {}", entry.name), unexpected(dir, entry)));
+            broken.or_else(damaged)?
         }
     };
     Some(format!("::error title={}::{}", escaped(&title).replace(':', "%3A").replace(',', "%2C"), escaped(&message)))
