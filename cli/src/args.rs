@@ -86,7 +86,7 @@ pub struct ConfigArgs {
     /// Fault classes: all, none, or a list such as write,sync,crash.
     #[arg(long, default_value_t = FaultSet::ALL)]
     pub faults: FaultSet,
-    /// Size of the workloads: standard or short.
+    /// Kind of the workloads: standard, short or whole.
     #[arg(long, default_value_t = WorkloadClass::default())]
     pub workload: WorkloadClass,
     /// Plant a bug (repeat for more); `hostproof sim bugs --list` prints them.

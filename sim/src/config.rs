@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hostproof_spec::bugs::{BUGS, Bug, BugSet};
+use hostproof_spec::bugs::{BUGS, Bug, BugSet, Reach};
 use hostproof_spec::revision::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,11 +25,13 @@ pub enum WorkloadClass {
     Standard,
     /// One root, up to three sessions, 4 to 8 operations.
     Short,
+    /// As large as `Standard`, over every operation that a host has.
+    Whole,
 }
 
 impl WorkloadClass {
     /// Every class.
-    pub const ALL: [Self; 2] = [Self::Standard, Self::Short];
+    pub const ALL: [Self; 3] = [Self::Standard, Self::Short, Self::Whole];
 
     /// Its name.
     #[must_use]
@@ -37,6 +39,16 @@ impl WorkloadClass {
         match self {
             Self::Standard => "standard",
             Self::Short => "short",
+            Self::Whole => "whole",
+        }
+    }
+
+    /// The classes that can meet a planted bug, the smaller ones first.
+    #[must_use]
+    pub fn reaching(reach: Reach) -> &'static [Self] {
+        match reach {
+            Reach::Children => &[Self::Short, Self::Standard],
+            Reach::Whole => &[Self::Whole],
         }
     }
 }
@@ -57,7 +69,7 @@ impl FromStr for WorkloadClass {
 
 /// No workload class has that name.
 #[derive(Debug, thiserror::Error)]
-#[error("no workload class is called `{0}`; known are standard and short")]
+#[error("no workload class is called `{0}`; known are standard, short and whole")]
 pub struct UnknownWorkload(pub String);
 
 /// Bounds of a trial.

@@ -300,7 +300,7 @@ fn smallest(runner: &mut Runner, recording: &Recording) -> Recording {
 /// Failing trials of a bug under a revision, the shorter ones first, but those of other fingerprints before all others.
 fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Filling) -> Vec<Recording> {
     let mut found: Vec<Recording> = Vec::new();
-    for workload in [WorkloadClass::Short, WorkloadClass::Standard] {
+    for workload in WorkloadClass::reaching(plan.reach).iter().copied() {
         let config = Config { revision, workload, ..Config::default() }.with_bug(plan.bug);
         for index in 0..filling.trials {
             let seed = campaign::seed(filling.base, index);

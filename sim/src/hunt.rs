@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use hostproof_spec::bugs::{BUGS, CANARY, Plan as BugPlan};
+use hostproof_spec::bugs::{BUGS, CANARY, Plan as BugPlan, Reach};
 use hostproof_spec::revision::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::{Campaign, Found, run};
 use crate::choice::{fold, text_hash};
-use crate::config::{Config, TrialId};
+use crate::config::{Config, TrialId, WorkloadClass};
 use crate::exec::{ExecError, Executor};
 use crate::panics::simulated;
 use crate::schedule::Strategy;
@@ -227,7 +227,9 @@ fn newest(bug: &BugPlan) -> Revision {
 }
 
 fn search(hunting: &Hunting, bug: &BugPlan, scheduler: Strategy, number: usize) -> Result<Search, ExecError> {
-    let sound = Config { revision: newest(bug), scheduler, ..hunting.config.clone() };
+    let asked = hunting.config.workload;
+    let workload = if bug.reach == Reach::Whole { WorkloadClass::Whole } else { asked };
+    let sound = Config { revision: newest(bug), scheduler, workload, ..hunting.config.clone() };
     let config = if hunting.blindfold && bug.bug == CANARY { sound.clone() } else { sound.clone().with_bug(bug.bug) };
     // A base of its own, which no other search shares.
     let base = fold(fold(fold(hunting.base, text_hash(bug.id)), text_hash(scheduler.name())), number as u64);

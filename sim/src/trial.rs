@@ -99,28 +99,11 @@ pub struct Ends {
     pub unknown: u32,
 }
 
-/// Every verb that this slice asks for.
-pub const VERBS: [Verb; 16] = [
-    Verb::CreateSession,
-    Verb::ResumeSession,
-    Verb::DisposeSession,
-    Verb::Prompt,
-    Verb::Start,
-    Verb::Deliver,
-    Verb::Report,
-    Verb::Interrupt,
-    Verb::DrainDescendants,
-    Verb::DrainChildren,
-    Verb::DrainAll,
-    Verb::ListChildren,
-    Verb::QueueEdit,
-    Verb::QueueRemove,
-    Verb::QueueSteer,
-    Verb::Flush,
-];
+/// Every verb, in order: the slots of [`Outcome::ends`].
+pub const VERBS: [Verb; Verb::ALL.len()] = Verb::ALL;
 
 fn slot(verb: Verb) -> usize {
-    VERBS.iter().position(|known| *known == verb).unwrap_or(0)
+    verb as usize
 }
 
 /// What a trial came to.

@@ -46,6 +46,15 @@ impl BugSet {
     }
 }
 
+/// Which workloads can meet a planted bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of continuable children alone.
+    Children,
+    /// Only those over the whole contract.
+    Whole,
+}
+
 /// What is known of one planted bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -57,6 +66,8 @@ pub struct Plan {
     pub title: &'static str,
     /// The revisions under which it can do harm, newest first.
     pub revisions: &'static [Revision],
+    /// Which workloads can meet it.
+    pub reach: Reach,
     /// Id of the requirement that it breaks ([`crate::register`]).
     pub requirement: &'static str,
     /// Name of the invariant that must notice.
@@ -66,53 +77,53 @@ pub struct Plan {
 }
 
 macro_rules! bugs {
-    ($($id:ident $revisions:ident $requirement:literal $invariant:literal $scenario:literal $title:literal;)*) => {
+    ($($id:ident $reach:ident $revisions:ident $requirement:literal $invariant:literal $scenario:literal $title:literal;)*) => {
         /// Every planted bug. Names follow the mutants of the field's known schedules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "each variant is documented by its row in BUGS")]
         pub enum Bug { $($id),* }
 
         /// The planted bugs in order of their ids.
-        pub const BUGS: &[Plan] = &[$(Plan { bug: Bug::$id, id: stringify!($id), title: $title, revisions: $revisions, requirement: $requirement, invariant: $invariant, scenario: $scenario }),*];
+        pub const BUGS: &[Plan] = &[$(Plan { bug: Bug::$id, id: stringify!($id), title: $title, revisions: $revisions, reach: Reach::$reach, requirement: $requirement, invariant: $invariant, scenario: $scenario }),*];
     };
 }
 
 bugs! {
-    M01 ALL "ACT-01" "one-activation" true "a cold resume does not take the child lock";
-    M02 ALL "SETTLE-08" "release-order" true "the residency entry is removed when disposal starts, not when it ends";
-    M04 ALL "AUTH-02" "authority" true "authority compares session ids, not agent objects";
-    M05 ALL "AUTH-03" "authority" true "a grandparent may deliver";
-    M06 SINCE_0806 "INT-08" "authority" true "interrupt does not check lineage";
-    M08 SINCE_0806 "INT-01" "message-fate" true "interrupt clears the inbox";
-    M09 ALL "INBOX-16" "message-fate" true "an aborted turn's input is put back into the inbox";
-    M10 SINCE_0806 "INT-04" "liveness" true "a queue parked by an interrupt starts by itself";
-    M12 SINCE_0806 "INT-01" "release-order" true "interrupt also stops descendants";
-    M13 ALL "SETTLE-02" "message-fate" false "settlement looks at the status only and forgets accepted work";
-    M14 ALL "SETTLE-09" "liveness" true "a claimed message stays counted as accepted, so the child never settles";
-    M16 ALL "SETTLE-04" "message-fate" false "settlement is decided before the child lock is taken";
-    M17 SINCE_0806 "NOTICE-04" "notices" true "the notice is sent after ownership was released";
-    M18 SINCE_0806 "NOTICE-01" "notices" true "two settlement paths both send the notice";
-    M20 SINCE_0806 "NOTICE-05" "nothing-after-dispose" true "a notice wakes a parent that is closing";
-    M22 ALL "EDGE-04" "edges" true "the outcome is read from the whole log, not from this epoch";
-    M24 ONLY_0806 "LIST-03" "listing-isolation" true "one damaged child fails the whole listing";
-    M25 ONLY_0806 "LIST-01" "listing-isolation" true "a damaged child is silently omitted";
-    M26 SINCE_0806 "LIST-02" "listing-pure" true "listing repairs a torn child";
-    M28 ALL "TAIL-02" "log-append-only" true "damage before the tail is cut away as if it were a torn tail";
-    M29 ALL "TAIL-07" "durable" true "appending goes on behind a torn line";
-    M32 ALL "ACT-01" "one-activation" false "an old epoch's clean-up removes the entry of the new one";
-    M33 ALL "DRAIN-01" "rejected-start" true "a drain of one root closes admission everywhere";
-    M34 ALL "DRAIN-03" "nothing-after-dispose" true "a drain does not wait for a start that is in flight";
-    M36 ALL "CANCEL-02" "acceptance" true "the caller's signal still acts after acceptance";
-    M36b ALL "CANCEL-01" "acceptance" true "the caller's signal is ignored before acceptance";
-    M43 ALL "DRAIN-05" "release-order" true "the parent is released before its children";
-    M45 ONLY_0901 "START-05" "rejected-start" true "a rejected start keeps its capacity slot";
-    P00 SINCE_0806 "LIST-07" "listing-order" false "the canary: children are listed in reverse";
-    P01 ALL "DUR-01" "durable" false "durability is acknowledged before the sync";
-    P02 ALL "INBOX-06" "message-fate" false "the model is called before the claim is durable";
-    P03 SINCE_0806 "LIST-06" "listing-order" true "children are listed in reverse when their times are equal";
-    P04 ALL "START-06" "rejected-start" true "a start rejected after creation leaves its log behind";
-    P05 ALL "LIVE-05" "liveness" false "a delivery takes the lock of its sender and then that of its target, and a settlement the other way round";
-    P06 ALL "SETTLE-09" "liveness" false "the residency watcher forgets the changes that came while it was looking";
+    M01 Children ALL "ACT-01" "one-activation" true "a cold resume does not take the child lock";
+    M02 Children ALL "SETTLE-08" "release-order" true "the residency entry is removed when disposal starts, not when it ends";
+    M04 Children ALL "AUTH-02" "authority" true "authority compares session ids, not agent objects";
+    M05 Children ALL "AUTH-03" "authority" true "a grandparent may deliver";
+    M06 Children SINCE_0806 "INT-08" "authority" true "interrupt does not check lineage";
+    M08 Children SINCE_0806 "INT-01" "message-fate" true "interrupt clears the inbox";
+    M09 Children ALL "INBOX-16" "message-fate" true "an aborted turn's input is put back into the inbox";
+    M10 Children SINCE_0806 "INT-04" "liveness" true "a queue parked by an interrupt starts by itself";
+    M12 Children SINCE_0806 "INT-01" "release-order" true "interrupt also stops descendants";
+    M13 Children ALL "SETTLE-02" "message-fate" false "settlement looks at the status only and forgets accepted work";
+    M14 Children ALL "SETTLE-09" "liveness" true "a claimed message stays counted as accepted, so the child never settles";
+    M16 Children ALL "SETTLE-04" "message-fate" false "settlement is decided before the child lock is taken";
+    M17 Children SINCE_0806 "NOTICE-04" "notices" true "the notice is sent after ownership was released";
+    M18 Children SINCE_0806 "NOTICE-01" "notices" true "two settlement paths both send the notice";
+    M20 Children SINCE_0806 "NOTICE-05" "nothing-after-dispose" true "a notice wakes a parent that is closing";
+    M22 Children ALL "EDGE-04" "edges" true "the outcome is read from the whole log, not from this epoch";
+    M24 Children ONLY_0806 "LIST-03" "listing-isolation" true "one damaged child fails the whole listing";
+    M25 Children ONLY_0806 "LIST-01" "listing-isolation" true "a damaged child is silently omitted";
+    M26 Children SINCE_0806 "LIST-02" "listing-pure" true "listing repairs a torn child";
+    M28 Children ALL "TAIL-02" "log-append-only" true "damage before the tail is cut away as if it were a torn tail";
+    M29 Children ALL "TAIL-07" "durable" true "appending goes on behind a torn line";
+    M32 Children ALL "ACT-01" "one-activation" false "an old epoch's clean-up removes the entry of the new one";
+    M33 Children ALL "DRAIN-01" "rejected-start" true "a drain of one root closes admission everywhere";
+    M34 Children ALL "DRAIN-03" "nothing-after-dispose" true "a drain does not wait for a start that is in flight";
+    M36 Children ALL "CANCEL-02" "acceptance" true "the caller's signal still acts after acceptance";
+    M36b Children ALL "CANCEL-01" "acceptance" true "the caller's signal is ignored before acceptance";
+    M43 Children ALL "DRAIN-05" "release-order" true "the parent is released before its children";
+    M45 Children ONLY_0901 "START-05" "rejected-start" true "a rejected start keeps its capacity slot";
+    P00 Children SINCE_0806 "LIST-07" "listing-order" false "the canary: children are listed in reverse";
+    P01 Children ALL "DUR-01" "durable" false "durability is acknowledged before the sync";
+    P02 Children ALL "INBOX-06" "message-fate" false "the model is called before the claim is durable";
+    P03 Children SINCE_0806 "LIST-06" "listing-order" true "children are listed in reverse when their times are equal";
+    P04 Children ALL "START-06" "rejected-start" true "a start rejected after creation leaves its log behind";
+    P05 Children ALL "LIVE-05" "liveness" false "a delivery takes the lock of its sender and then that of its target, and a settlement the other way round";
+    P06 Children ALL "SETTLE-09" "liveness" false "the residency watcher forgets the changes that came while it was looking";
 }
 
 impl fmt::Display for Bug {

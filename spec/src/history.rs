@@ -56,10 +56,24 @@ pub enum Phase {
     Durable,
 }
 
-/// What an operation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verb {
+/// The verbs, and the list of all of them.
+macro_rules! verbs {
+    ($($(#[$doc:meta])* $verb:ident),* $(,)?) => {
+        /// What an operation is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Verb {
+            $($(#[$doc])* $verb),*
+        }
+
+        impl Verb {
+            /// Every verb, in order.
+            pub const ALL: [Self; [$(Self::$verb),*].len()] = [$(Self::$verb),*];
+        }
+    };
+}
+
+verbs! {
     /// Create a top-level session with its agent.
     CreateSession,
     /// Rebuild a top-level agent from its stored log.

@@ -4,6 +4,8 @@
 //! Names are known in advance where they can be: roots and reserved children have ids of their own families, and the n-th child without a reserved id gets the n-th
 //! fresh id. The id of a message is known only when it was accepted: `$o5` stands for the message of operation `o5`.
 
+mod whole;
+
 use std::collections::BTreeMap;
 
 use hostproof_spec::history::{List, Verb};
@@ -161,6 +163,9 @@ struct Known {
     fresh: bool,
 }
 
+/// An operation, and the handle that its answer is bound to.
+type Made = (Operation, Option<String>);
+
 struct Generator<'a> {
     chooser: &'a Chooser,
     rules: &'static Rules,
@@ -218,7 +223,7 @@ impl Generator<'_> {
         format!("say {}", self.ops)
     }
 
-    fn start(&mut self) -> Option<(Operation, Option<String>)> {
+    fn start(&mut self) -> Option<Made> {
         let parents: Vec<usize> = (0..self.sessions.len()).filter(|index| self.sessions[*index].depth < 2).collect();
         let roots = self.roots();
         let parent = if self.chance(ARGUMENT, 9, 600) {
@@ -260,7 +265,7 @@ impl Generator<'_> {
         Some((operation, Some(handle)))
     }
 
-    fn deliver(&mut self) -> Option<(Operation, Option<String>)> {
+    fn deliver(&mut self) -> Option<Made> {
         let child = self.child(1)?;
         let parent = self.sessions[child].parent.expect("a child has a parent");
         let (sender, target) = match self.pick(ARGUMENT, 2, 20) {
@@ -312,7 +317,7 @@ impl Generator<'_> {
         Some((target.clone(), format!("${op}")))
     }
 
-    fn operation(&mut self, verb: Verb) -> Option<(Operation, Option<String>)> {
+    fn operation(&mut self, verb: Verb) -> Option<Made> {
         let plain = |operation| Some((operation, None));
         match verb {
             Verb::Start => self.start(),
@@ -386,7 +391,7 @@ impl Generator<'_> {
                     _ => Operation::ResumeSession { session },
                 })
             }
-            Verb::ListDescendants => None,
+            other => whole::operation(self, other),
         }
     }
 
@@ -597,7 +602,7 @@ struct Size {
 pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, on: FaultSet) -> Workload {
     let shape = |what: u64, n: u32| chooser.draw(SHAPE, what, n);
     let size = match class {
-        WorkloadClass::Standard => Size {
+        WorkloadClass::Standard | WorkloadClass::Whole => Size {
             roots: 1 + usize::from(shape(0, 3) == 0),
             sessions: 4 + shape(1, 2) as usize,
             operations: 10 + shape(2, 5),
@@ -609,6 +614,9 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
     };
     let roots = size.roots;
     let mut weights = weights(rules);
+    if class == WorkloadClass::Whole {
+        weights.extend(whole::weights(rules));
+    }
     for (index, (verb, weight)) in weights.iter_mut().enumerate() {
         // A class that is off leaves room for the others; children there must be.
         if !matches!(verb, Verb::Start | Verb::Deliver) && chooser.draw(VERBS, index as u64, 4) == 0 {
