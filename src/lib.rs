@@ -7,6 +7,7 @@
 //! | [`session`] | header, records, append-only log, live store |
 //! | [`persistence`] | logs as bytes: format, recovery, write-behind |
 //! | [`agent`] | inbox, turns, registry, disposal |
+//! | [`permission`] | what an agent may do without asking, and what of it a child gets |
 //! | [`subagent`] | continuable children: start, delivery, interrupt, settlement, drains, listings |
 //! | [`host`] | one composed host |
 //! | [`operation`] | requests as data: the door that simulator, suite and command line use |
@@ -20,6 +21,7 @@ pub mod agent;
 pub mod env;
 pub mod host;
 pub mod operation;
+pub mod permission;
 pub mod persistence;
 pub mod session;
 pub mod subagent;

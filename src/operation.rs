@@ -18,7 +18,7 @@ use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::wire::{Call, ListRow, Outcome};
 use rustc_hash::FxHashMap;
 
-use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, ResumeAgent, TeardownError};
+use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, ResumeAgent, TeardownError};
 use crate::env::wait::acting;
 use crate::env::{Env, Signal, TaskLabel};
 use crate::host::Host;
@@ -278,7 +278,7 @@ impl Driver {
                     let message = subagents.prompt(by, &agent, *list, *waking, Rc::from(content.as_str()), signal)?;
                     Ok(Answer { message: Some(message), ..Answer::default() })
                 }
-                Operation::Start { parent, provider, label, child, content, max_depth } => {
+                Operation::Start { parent, provider, label, child, content, max_depth, options } => {
                     let parent = self.named(parent)?;
                     let start = ContinuableStart {
                         provider: Rc::from(provider.as_str()),
@@ -286,6 +286,7 @@ impl Driver {
                         child: child.as_deref().map(|child| names.intern(child)),
                         content: Rc::from(content.as_str()),
                         max_depth: *max_depth,
+                        options: options.clone(),
                     };
                     let bind = |agent: &Agent| self.bind(call, agent);
                     let started = subagents.start_continuable(by, &parent, start, signal.clone(), bind).await?;
@@ -377,6 +378,7 @@ impl Driver {
             signal: signal.clone(),
             open_writer: true,
             check_stored: true,
+            composition: Composition::default(),
         };
         let handle = self.host.registry().create(spec).await.map_err(|error| self.not_created(id, error))?;
         self.bind_root(call, handle);
@@ -398,7 +400,8 @@ impl Driver {
         }
         let missing = self.host.subagents().missing_rows(id, &stored).await;
         unless_aborted(signal)?;
-        let spec = ResumeAgent { op, actor: None, id, subagent: false, signal: signal.clone() };
+        let spec =
+            ResumeAgent { op, actor: None, id, subagent: false, signal: signal.clone(), composition: Composition::default() };
         let handle = self.host.registry().resume(spec).await.map_err(|error| self.not_created(id, error))?;
         self.host.subagents().add_missing_rows(op, &handle.agent, missing);
         self.bind_root(call, handle);

@@ -143,6 +143,7 @@ fn start() -> Operation {
         child: Some("c".to_owned()),
         content: "work".to_owned(),
         max_depth: None,
+        options: None,
     }
 }
 

@@ -58,6 +58,9 @@ pub enum Operation {
         /// Absolute delegation-depth cap.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_depth: Option<u32>,
+        /// What the child's agent is made of, as far as it differs from its parent's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        options: Option<Box<ChildOptions>>,
     },
     /// Deliver a message to a known child of the sender (or, under adjacent messaging, to its parent).
     Deliver {
@@ -131,6 +134,120 @@ pub enum Operation {
         /// The session.
         session: String,
     },
+}
+
+/// What a child's agent is made of, as far as the caller says it. What is absent comes from the parent (its route) or is not there at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChildOptions {
+    /// Overrides of the parent's model route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Route>,
+    /// A persona of its own: a template, which stands where the deployment's persona would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
+    /// Which tools it sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_filter: Option<ToolFilter>,
+}
+
+impl ChildOptions {
+    /// `self`, or nothing when it says nothing: the two mean the same, and only the second is written.
+    #[must_use]
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}
+
+/// Which model an agent calls, and how. An absent field is the parent's, or the deployment's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Route {
+    /// Name of the model's provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// Name of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How hard it should think; the words are the model's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// Most tokens of one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+}
+
+/// Which tools an agent sees, by name. At least one list is there; a tool in both is not seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ToolFilter {
+    /// Only these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<Vec<String>>,
+    /// Not these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deny: Option<Vec<String>>,
+}
+
+/// What a session may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxMode {
+    /// It reads.
+    ReadOnly,
+    /// It reads, and writes in its working directory.
+    WorkspaceWrite,
+    /// Everything.
+    DangerFullAccess,
+}
+
+/// Who is asked before something that the sandbox does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalPolicy {
+    /// Nobody: it is refused.
+    Never,
+    /// A reviewing model.
+    Auto,
+    /// A person.
+    OnRequest,
+}
+
+/// A sandbox mode and an approval policy that are chosen together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PermissionPreset {
+    /// Reads, and a person is asked for more.
+    ReadOnly,
+    /// Writes in the working directory, and a person is asked for more.
+    WorkspaceWrite,
+    /// The same, and a model is asked for more.
+    Auto,
+    /// Everything, and nobody is asked.
+    #[serde(rename = "danger-full-access")]
+    FullAccess,
+}
+
+impl PermissionPreset {
+    /// Its sandbox mode.
+    #[must_use]
+    pub fn sandbox(self) -> SandboxMode {
+        match self {
+            Self::ReadOnly => SandboxMode::ReadOnly,
+            Self::WorkspaceWrite | Self::Auto => SandboxMode::WorkspaceWrite,
+            Self::FullAccess => SandboxMode::DangerFullAccess,
+        }
+    }
+
+    /// Its approval policy.
+    #[must_use]
+    pub fn approval(self) -> ApprovalPolicy {
+        match self {
+            Self::ReadOnly | Self::WorkspaceWrite => ApprovalPolicy::OnRequest,
+            Self::Auto => ApprovalPolicy::Auto,
+            Self::FullAccess => ApprovalPolicy::Never,
+        }
+    }
 }
 
 /// By what right an interrupt is asked.

@@ -8,6 +8,7 @@
 //!
 //! Wherever observers run, they may call back into the same agent. Every change is therefore written as: decide, append, change, tell; and state is read again after telling.
 
+mod composition;
 mod inbox;
 mod registry;
 mod turn;
@@ -32,6 +33,7 @@ use crate::planted;
 use crate::session::event::{Header, Message};
 use crate::session::{AppendError, Session};
 
+pub use composition::{Composition, Route};
 pub use inbox::{By, Inbox, InboxChange, InboxListener, InvalidSplice, QueueError, SendError};
 pub use registry::{AgentHandle, CreateAgent, CreateError, Registry, ResumeAgent};
 
@@ -44,6 +46,7 @@ struct Inner {
     registry: Weak<registry::Core>,
     handle: Sym,
     session: Session,
+    composition: Composition,
     inbox: Inbox,
     phase: RefCell<Phase>,
     /// A wake came when it could not start anything; replayed at the end of the activity.
@@ -112,13 +115,21 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    fn new(env: Rc<dyn Env>, registry: Weak<registry::Core>, handle: Sym, session: Session, stored: inbox::Stored) -> Self {
+    fn new(
+        env: Rc<dyn Env>,
+        registry: Weak<registry::Core>,
+        handle: Sym,
+        session: Session,
+        composition: Composition,
+        stored: inbox::Stored,
+    ) -> Self {
         let inbox = Inbox::new(env.clone(), session.clone(), stored);
         Self(Rc::new(Inner {
             env,
             registry,
             handle,
             session,
+            composition,
             inbox,
             phase: RefCell::new(Phase::Idle),
             latch: Cell::new(false),
@@ -147,6 +158,12 @@ impl Agent {
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.0.session
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn composition(&self) -> &Composition {
+        &self.0.composition
     }
 
     /// The header of its session.

@@ -22,7 +22,7 @@ use crate::session::event::{Body, Header, Record};
 use crate::session::{EnterError, Session, SessionStore};
 
 use super::inbox::{self, InvalidSplice};
-use super::{Agent, By, TeardownError, unless};
+use super::{Agent, By, Composition, TeardownError, unless};
 
 /// The live agents of one host. Clones are the same registry.
 #[derive(Clone)]
@@ -72,6 +72,8 @@ pub struct CreateAgent {
     pub open_writer: bool,
     /// Whether storage may hold the id, so that it must be asked first. A fresh id needs no look.
     pub check_stored: bool,
+    /// What the agent is made of.
+    pub composition: Composition,
 }
 
 /// Which stored agent to rebuild.
@@ -86,6 +88,8 @@ pub struct ResumeAgent {
     pub subagent: bool,
     /// Raised: the resume is refused and taken back. Means nothing once the handle is returned.
     pub signal: Signal,
+    /// What the agent is made of; for a child, of its own log alone.
+    pub composition: Composition,
 }
 
 /// No agent was made; nothing is left of the attempt.
@@ -204,7 +208,20 @@ impl Registry {
     /// [`CreateError`]: nothing is left, in memory or in storage.
     pub async fn create(&self, spec: CreateAgent) -> Result<AgentHandle, CreateError> {
         let core = &*self.0;
-        let CreateAgent { op, actor, id, parent, subagent, depth, seed, inherited, signal, open_writer, check_stored } = spec;
+        let CreateAgent {
+            op,
+            actor,
+            id,
+            parent,
+            subagent,
+            depth,
+            seed,
+            inherited,
+            signal,
+            open_writer,
+            check_stored,
+            composition,
+        } = spec;
         let by = By::new(op, actor);
         let _reservation = core.reserve(id, false)?;
         core.heed(&signal)?;
@@ -230,7 +247,7 @@ impl Registry {
         });
         let writer = core.persistence.as_ref().map(|persistence| persistence.writer(header.clone(), 0, false));
         let session = Session::create(core.env.clone(), header, &inherited, seed, writer);
-        let agent = self.agent(session, inbox::Stored::default());
+        let agent = self.agent(session, composition, inbox::Stored::default());
         self.publish(by, &agent, &signal, false).await?;
         if open_writer && let Some(writer) = agent.session().writer() {
             writer.open();
@@ -244,7 +261,7 @@ impl Registry {
     /// [`CreateError`]: no agent is left. The stored log may have been repaired, which any later resume would have done.
     pub async fn resume(&self, spec: ResumeAgent) -> Result<AgentHandle, CreateError> {
         let core = &*self.0;
-        let ResumeAgent { op, actor, id, subagent, signal } = spec;
+        let ResumeAgent { op, actor, id, subagent, signal, composition } = spec;
         let by = By::new(op, actor);
         let persistence = core.persistence.as_ref().ok_or(CreateError::NoPersistence)?;
         let _reservation = core.reserve(id, true)?;
@@ -262,7 +279,7 @@ impl Registry {
         core.setup(id, &signal).await?;
         let writer = persistence.writer(header.clone(), end, true);
         let session = Session::reopen(core.env.clone(), header, records, Some(writer));
-        let agent = self.agent(session, pending);
+        let agent = self.agent(session, composition, pending);
         self.publish(by, &agent, &signal, true).await?;
         if let Some(writer) = agent.session().writer() {
             writer.open();
@@ -270,12 +287,14 @@ impl Registry {
         Ok(AgentHandle { agent })
     }
 
-    fn agent(&self, session: Session, stored: inbox::Stored) -> Agent {
+    fn agent(&self, session: Session, mut composition: Composition, stored: inbox::Stored) -> Agent {
         let core = &self.0;
+        // What is durable is a floor: whoever makes the object may deepen it, never lift it.
+        composition.depth = composition.depth.max(session.header().depth);
         let number = core.made.get() + 1;
         core.made.set(number);
         let handle = core.env.names().numbered("agent", number);
-        Agent::new(core.env.clone(), Rc::downgrade(core), handle, session, stored)
+        Agent::new(core.env.clone(), Rc::downgrade(core), handle, session, composition, stored)
     }
 
     /// Session entered → restored → agent entered, in one span. If anything throws or the signal is raised in it, all of that is taken back before this returns.

@@ -10,7 +10,7 @@ use hostproof_spec::revision::Revision;
 use hostproof_spec::script::Reply;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 
-use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, QueueError, Registry, ResumeAgent, SendError};
+use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, QueueError, Registry, ResumeAgent, SendError};
 use crate::env::{Signal, Thrown};
 use crate::persistence::Persistence;
 use crate::session::event::Body;
@@ -46,6 +46,7 @@ impl Host {
             signal: Signal::new(),
             open_writer: true,
             check_stored: true,
+            composition: Composition::default(),
         }
     }
 
@@ -56,7 +57,14 @@ impl Host {
 
     fn resume(&self, id: &str) -> Result<AgentHandle, CreateError> {
         let registry = self.registry.clone();
-        let spec = ResumeAgent { op: None, actor: None, id: self.world.sym(id), subagent: false, signal: Signal::new() };
+        let spec = ResumeAgent {
+            op: None,
+            actor: None,
+            id: self.world.sym(id),
+            subagent: false,
+            signal: Signal::new(),
+            composition: Composition::default(),
+        };
         self.world.block_on(async move { registry.resume(spec).await })
     }
 

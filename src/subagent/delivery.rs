@@ -12,7 +12,7 @@ use hostproof_spec::sometimes;
 use super::activation::Activation;
 use super::error::SubagentError;
 use super::{Subagents, descriptor};
-use crate::agent::{Agent, CreateError, ResumeAgent};
+use crate::agent::{Agent, Composition, CreateError, ResumeAgent};
 use crate::env::Signal;
 use crate::planted;
 
@@ -242,7 +242,7 @@ impl Subagents {
         if stored.header.parent != Some(sender.id()) {
             return Err(self.foreign(target));
         }
-        descriptor::resumable(self.rules, stored.header.inherited, &stored.records).map_err(|why| {
+        let identity = descriptor::resumable(self.rules, stored.header.inherited, &stored.records).map_err(|why| {
             SubagentError::coded(
                 "NOT_RESUMABLE",
                 format!(
@@ -268,6 +268,7 @@ impl Subagents {
                 id: target,
                 subagent: true,
                 signal: self.creation_signal(signal),
+                composition: Composition::of_descriptor(&identity, stored.header.depth),
             })
             .await;
         let handle = match resumed {

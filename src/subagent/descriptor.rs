@@ -5,20 +5,23 @@ use std::rc::Rc;
 
 use hostproof_spec::revision::{ResumeDescriptor, Rules};
 
+use crate::agent::Composition;
 use crate::session::event::{Body, Descriptor, DescriptorRecord, Record};
 
 /// The descriptor of a fresh continuable child, in the version that the revision writes.
-pub(super) fn fresh(rules: &Rules, provider: &Rc<str>, label: &Rc<str>) -> Descriptor {
+pub(super) fn fresh(rules: &Rules, provider: &Rc<str>, label: &Rc<str>, made_of: &Composition) -> Descriptor {
+    let route = &made_of.route;
     Descriptor {
         version: rules.descriptor_version,
         continuable: true,
         provider: provider.clone(),
         label: Some(label.clone()),
-        agent_provider: None,
-        agent_model: None,
-        agent_reasoning_effort: None,
-        persona: None,
-        tool_filter: None,
+        agent_provider: route.provider.clone(),
+        agent_model: route.model.clone(),
+        // An older descriptor has no place for it.
+        agent_reasoning_effort: route.effort.clone().filter(|_| rules.descriptor_version >= 3),
+        persona: made_of.persona.clone(),
+        tool_filter: made_of.tools.clone(),
     }
 }
 
@@ -96,7 +99,7 @@ mod tests {
     }
 
     fn known(rules: &Rules, label: &str) -> DescriptorRecord {
-        DescriptorRecord::Known(fresh(rules, &Rc::from("spawn"), &Rc::from(label)))
+        DescriptorRecord::Known(fresh(rules, &Rc::from("spawn"), &Rc::from(label), &Composition::default()))
     }
 
     #[test]

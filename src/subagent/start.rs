@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use hostproof_spec::history::{CloseCause, Fact, Source};
 use hostproof_spec::names::Sym;
+use hostproof_spec::operation::ChildOptions;
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Residency;
 use hostproof_spec::sometimes;
@@ -14,7 +15,7 @@ use super::activation::{Activation, Hold, Slot};
 use super::error::SubagentError;
 use super::provider::PrepareRequest;
 use super::{Barrier, Subagents, descriptor};
-use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, InboxChange};
+use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, InboxChange};
 use crate::env::{IdKind, Signal, TaskLabel};
 use crate::planted;
 use crate::session::event::{Body, CatalogRow, DescriptorRecord};
@@ -31,6 +32,8 @@ pub struct ContinuableStart {
     pub content: Rc<str>,
     /// Absolute delegation-depth cap; the setting where absent.
     pub max_depth: Option<u32>,
+    /// What the child's agent is made of, as far as it differs from its parent's.
+    pub options: Option<Box<ChildOptions>>,
 }
 
 /// An accepted start.
@@ -68,7 +71,8 @@ impl Subagents {
         };
         self.must_be_free(parent, child)?;
         let depth = self.child_depth(parent, start.max_depth)?;
-        let identity = descriptor::fresh(self.rules, &start.provider, &start.label);
+        let composition = Composition::of_child(parent.composition(), start.options.as_deref(), depth);
+        let identity = descriptor::fresh(self.rules, &start.provider, &start.label, &composition);
         // An idle parent that is itself a child must not settle while its first child is being prepared.
         let _hold = match self.activation_of(parent) {
             Some(owner) if self.rules.residency == Residency::InboxEmpty => Some(Hold::on(owner)),
@@ -101,6 +105,7 @@ impl Subagents {
                 signal: self.creation_signal(&signal),
                 open_writer: planted!(self.env, P04),
                 check_stored: start.child.is_some(),
+                composition,
             })
             .await;
         let handle = match created {
@@ -254,7 +259,7 @@ impl Subagents {
         let exceeded = |attempted: u64, cap: u32| {
             SubagentError::coded("DEPTH_EXCEEDED", format!("subagent depth {attempted} exceeds maxDepth {cap}"))
         };
-        let attempted = u64::from(parent.session().header().depth) + 1;
+        let attempted = u64::from(parent.composition().depth) + 1;
         let depth = u32::try_from(attempted).map_err(|_| exceeded(attempted, u32::MAX))?;
         match cap.or(self.env.settings().max_depth) {
             Some(cap) if depth > cap => Err(exceeded(attempted, cap)),

@@ -42,6 +42,7 @@ fn start(parent: &str, child: &str) -> Operation {
         child: Some(child.to_owned()),
         content: format!("task of {child}"),
         max_depth: None,
+        options: None,
     }
 }
 
@@ -318,7 +319,7 @@ fn a_catalog_row_that_cannot_be_appended_takes_the_whole_start_back() {
         move || {
             let operation = match start("root", "c") {
                 Operation::Start { parent, provider, label, content, .. } => {
-                    Operation::Start { parent, provider, label, content, child: None, max_depth: None }
+                    Operation::Start { parent, provider, label, content, child: None, max_depth: None, options: None }
                 }
                 other => other,
             };
@@ -358,6 +359,7 @@ fn depth_provider_and_parent_are_checked_before_anything_exists() {
         child: Some("c".to_owned()),
         content: "x".to_owned(),
         max_depth,
+        options: None,
     };
     assert_eq!(refusal(&stage.ask(with("nobody", None))), "NO_PROVIDER");
     assert_eq!(refusal(&stage.ask(with("spawn", Some(0)))), "DEPTH_EXCEEDED");
@@ -374,7 +376,8 @@ fn a_forked_child_inherits_completed_turns_and_nothing_else() {
         assert!(is_ok(&stage.ask(prompt)));
         stage.world.script("c", [text("from the fork")]);
         let Operation::Start { parent, label, child, content, .. } = start("root", "c") else { unreachable!() };
-        let fork = Operation::Start { parent, provider: "fork".to_owned(), label, child, content, max_depth: None };
+        let fork =
+            Operation::Start { parent, provider: "fork".to_owned(), label, child, content, max_depth: None, options: None };
         assert!(is_ok(&stage.ask(fork)));
         let asked = &stage.world.requests("c")[0];
         assert!(asked.contains("first") && asked.contains("task of c"), "{asked}");

@@ -493,6 +493,7 @@ impl Player<'_, '_> {
                     child: id,
                     content: text.clone(),
                     max_depth: *max_depth,
+                    options: None,
                 }
             }
             Step::Deliver { from, to, handle, text, message, aborted, .. } => {

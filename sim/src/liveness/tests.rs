@@ -62,6 +62,7 @@ fn late_message(yields: u32) -> Expansion {
         child: Some("child".to_owned()),
         content: "begin".into(),
         max_depth: None,
+        options: None,
     };
     let deliver = Operation::Deliver { sender: "r".to_owned(), target: "child".to_owned(), content: "more".into() };
     let phase = Phase {

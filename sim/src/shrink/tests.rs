@@ -94,6 +94,7 @@ fn start(op: &str, parent: &str, number: u32, bind: &str) -> Step {
         child: Some(child(number)),
         content: op.to_owned(),
         max_depth: None,
+        options: None,
     };
     step(op, Some(bind), operation)
 }

@@ -257,6 +257,7 @@ impl Generator<'_> {
             child,
             content: self.content(),
             max_depth: if self.chance(ARGUMENT, 8, 40) { Some(1) } else { None },
+            options: None,
         };
         if !taken {
             let (depth, fresh) = (self.sessions[parent].depth + 1, reserved.is_none());

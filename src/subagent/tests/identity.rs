@@ -6,7 +6,7 @@ use hostproof_spec::history::RecordKind;
 use hostproof_spec::names::Sym;
 
 use super::*;
-use crate::agent::{AgentHandle, CreateAgent};
+use crate::agent::{AgentHandle, Composition, CreateAgent};
 use crate::env::{Disk, Signal};
 use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Message, Record};
 use crate::subagent::descriptor::fresh;
@@ -25,6 +25,7 @@ fn made(stage: &Stage, id: &str, subagent: bool, seed: Vec<Body>, inherited: Vec
         signal: Signal::new(),
         open_writer: true,
         check_stored: true,
+        composition: Composition::default(),
     };
     let registry = stage.driver.host().registry().clone();
     stage.world.block_on(async move { registry.create(spec).await }).expect("nobody has the id")
@@ -35,7 +36,12 @@ fn stored(stage: &Stage, handle: AgentHandle) {
 }
 
 fn identity(stage: &Stage, label: &str) -> Body {
-    Body::Descriptor(DescriptorRecord::Known(fresh(stage.revision.rules(), &Rc::from("spawn"), &Rc::from(label))))
+    Body::Descriptor(DescriptorRecord::Known(fresh(
+        stage.revision.rules(),
+        &Rc::from("spawn"),
+        &Rc::from(label),
+        &Composition::default(),
+    )))
 }
 
 fn log_of(stage: &Stage, session: &str) -> Vec<Rc<Record>> {
@@ -144,7 +150,7 @@ fn a_live_agent_without_an_activation_is_left_alone() {
 #[test]
 fn a_log_without_a_sound_identity_is_not_continued() {
     let altered = |stage: &Stage, alter: fn(&mut Descriptor)| {
-        let mut descriptor = fresh(stage.revision.rules(), &Rc::from("spawn"), &Rc::from("a"));
+        let mut descriptor = fresh(stage.revision.rules(), &Rc::from("spawn"), &Rc::from("a"), &Composition::default());
         alter(&mut descriptor);
         Body::Descriptor(DescriptorRecord::Known(descriptor))
     };
@@ -199,7 +205,8 @@ fn a_child_outlives_its_provider() {
         let stage = Stage::new(revision);
         stage.speak();
         let Operation::Start { parent, label, child, content, .. } = start("root", "c") else { unreachable!() };
-        let fork = Operation::Start { parent, provider: "fork".to_owned(), label, child, content, max_depth: None };
+        let fork =
+            Operation::Start { parent, provider: "fork".to_owned(), label, child, content, max_depth: None, options: None };
         assert!(is_ok(&stage.ask(fork)));
         assert!(stage.driver.host().subagents().providers().remove("fork"));
         assert!(is_ok(&stage.ask(deliver("root", "c", "again"))));
