@@ -8,7 +8,8 @@
 //! | [`persistence`] | logs as bytes: format, recovery, write-behind |
 //! | [`agent`] | inbox, turns, registry, disposal |
 //! | [`permission`] | what an agent may do without asking, and what of it a child gets |
-//! | [`subagent`] | continuable children: start, delivery, interrupt, settlement, drains, listings |
+//! | [`subagent`] | children: continuable ones (start, delivery, interrupt, settlement, drains, listings) and one-shot runs |
+//! | [`providers`] | how children are made: spawned, forked |
 //! | [`host`] | one composed host |
 //! | [`operation`] | requests as data: the door that simulator, suite and command line use |
 //!
@@ -23,6 +24,7 @@ pub mod host;
 pub mod operation;
 pub mod permission;
 pub mod persistence;
+pub mod providers;
 pub mod session;
 pub mod subagent;
 

@@ -338,6 +338,8 @@ impl Standstill<'_> {
             WaitOn::Release { session } => (session, &["activation-release"]),
             WaitOn::Change { session } | WaitOn::Idle { session } => (session, &["turn-driver", "maintenance"]),
             WaitOn::Disposal { session } => (session, &["dispose"]),
+            WaitOn::RunResult { session } => (session, &["run-result"]),
+            WaitOn::RunRelease { session } => (session, &["run-release"]),
             WaitOn::Durable { session } | WaitOn::FirstBatch { session } | WaitOn::Attempt { session } => {
                 (session, &["log-writer"])
             }
@@ -452,6 +454,8 @@ impl Standstill<'_> {
             WaitOn::FirstBatch { session } => format!("the log of {} to be stored first", text(session)),
             WaitOn::Attempt { session } => format!("the end of a write to the log of {}", text(session)),
             WaitOn::Operation { op } => format!("the answer of operation {}", text(op)),
+            WaitOn::RunResult { session } => format!("the result of the run {}", text(session)),
+            WaitOn::RunRelease { session } => format!("the release of the run {}", text(session)),
         }
     }
 }

@@ -661,6 +661,57 @@ pub enum Fact<I> {
         /// What.
         fault: StorageFault,
     },
+
+    /// A provider can be named from now on.
+    ProviderAdded {
+        /// Its name.
+        provider: I,
+    },
+    /// A provider can no longer be named. What it began goes on.
+    ProviderRemoved {
+        /// Its name.
+        provider: I,
+    },
+    /// A one-shot run is published: whoever asked for it holds it. Its start edge follows in the same span.
+    RunPublished {
+        /// Session of the child; where the child is elsewhere, an id that is unique below the parent.
+        session: I,
+        /// Identity of the run, the one of its edges.
+        run: I,
+        /// Session of the parent.
+        parent: I,
+        /// The child's agent object, where it is in this process.
+        agent: Option<I>,
+    },
+    /// A run has its result. Its end edge follows in the same span.
+    RunSettled {
+        /// As published.
+        session: I,
+        /// The run.
+        run: I,
+        /// How it ended.
+        reason: StopReason,
+        /// The text that it hands on, partial where it did not complete.
+        text: Option<I>,
+        /// Whether it hands on a structured value.
+        structured: bool,
+        /// What failed, in the provider's words.
+        diagnostic: Option<I>,
+    },
+    /// The result of a run could not be told: the infrastructure below it failed. Its end edge follows in the same span.
+    RunFailed {
+        /// As published.
+        session: I,
+        /// The run.
+        run: I,
+    },
+    /// Nothing of a run is left.
+    RunReleased {
+        /// As published.
+        session: I,
+        /// The run.
+        run: I,
+    },
 }
 
 /// Says in the schema that every word which is not listed is read as the variant `Other`.

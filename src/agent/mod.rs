@@ -30,7 +30,7 @@ use crate::env::wait::{WaitOn, waiting};
 use crate::env::{Env, LocalFuture, Signal, TaskLabel, Thrown};
 use crate::persistence::WriteError;
 use crate::planted;
-use crate::session::event::{Header, Message};
+use crate::session::event::{Body, Header, Message};
 use crate::session::{AppendError, Session};
 
 pub use composition::{Composition, Route};
@@ -58,6 +58,18 @@ struct Inner {
     disposal: RefCell<Disposal>,
     disposed: Notify,
     conversation: RefCell<turn::Conversation>,
+    /// Records that the first step still has to begin with.
+    preface: RefCell<Vec<Body>>,
+    /// What ends with it.
+    scope: RefCell<Vec<Rc<dyn Scoped>>>,
+}
+
+/// Something that lives in the scope of an agent: it ends before the agent does.
+pub trait Scoped {
+    /// The agent's disposal began: stop, in this call. Resolves when nothing is left.
+    fn end(self: Rc<Self>, op: Option<Sym>) -> LocalFuture<()>;
+    /// Whether nothing is left of it already.
+    fn is_over(&self) -> bool;
 }
 
 enum Phase {
@@ -139,6 +151,8 @@ impl Agent {
             disposal: RefCell::new(Disposal::None),
             disposed: Notify::new(),
             conversation: RefCell::default(),
+            preface: RefCell::default(),
+            scope: RefCell::default(),
         }))
     }
 
@@ -214,6 +228,25 @@ impl Agent {
             Phase::Idle => None,
             Phase::Running(activity) | Phase::Maintaining(activity) => Some(activity.signal.clone()),
         }
+    }
+
+    /// The first step that this agent takes begins with these records: they are in the log before the first request, and nowhere if no step is ever taken.
+    pub fn begin_first_step_with(&self, records: Vec<Body>) {
+        *self.0.preface.borrow_mut() = records;
+    }
+
+    /// Lets something end with the agent.
+    ///
+    /// # Errors
+    /// [`Busy`] when the agent is going already.
+    pub fn enter_scope(&self, scoped: Rc<dyn Scoped>) -> Result<(), Busy> {
+        if self.is_closing() || self.0.quenched.get() {
+            return Err(Busy);
+        }
+        let mut scope = self.0.scope.borrow_mut();
+        scope.retain(|entry| !entry.is_over());
+        scope.push(scoped);
+        Ok(())
     }
 
     /// Who is told of every change of the inbox, synchronously, before observers are.
@@ -445,8 +478,12 @@ impl Agent {
             let by = By::new(op, None);
             self.emit(by, Fact::DisposalOpened { session: self.id(), agent: self.0.handle });
             self.cancel(op, None, CancelCause::Disposed, keep_inbox);
+            let ends: Vec<LocalFuture<()>> = self.0.scope.take().into_iter().map(|scoped| scoped.end(op)).collect();
             let agent = self.clone();
             self.spawn("dispose", async move {
+                for end in ends {
+                    end.await;
+                }
                 let outcome = agent.release(by, keep_inbox).await;
                 *agent.0.disposal.borrow_mut() = Disposal::Done(outcome);
                 agent.0.disposed.notify_waiters();

@@ -132,6 +132,9 @@ impl Agent {
                 return End::plain(StopReason::Completed);
             }
             step += 1;
+            for body in self.0.preface.take() {
+                self.log(body);
+            }
             sometimes!(self.0.env, step > 1 && !batch.is_empty(), "turn/steered");
             self.log(Body::StepStart { turn, step });
             let after = self.step(turn, step, signal, std::mem::take(&mut batch)).await;

@@ -69,6 +69,16 @@ pub enum WaitOn {
         /// The operation.
         op: Sym,
     },
+    /// The result of a one-shot run.
+    RunResult {
+        /// The child, or the id of the run where the child is elsewhere.
+        session: Sym,
+    },
+    /// The release of a one-shot run.
+    RunRelease {
+        /// The child, or the id of the run where the child is elsewhere.
+        session: Sym,
+    },
 }
 
 /// What an environment knows of one wait.

@@ -25,6 +25,21 @@ pub(super) fn fresh(rules: &Rules, provider: &Rc<str>, label: &Rc<str>, made_of:
     }
 }
 
+/// The descriptor of a fresh one-shot child, in the version that the revision writes. It holds no composition: nobody resumes it.
+pub(super) fn one_shot(rules: &Rules, provider: &Rc<str>, label: Option<Rc<str>>) -> Descriptor {
+    Descriptor {
+        version: rules.descriptor_version,
+        continuable: false,
+        provider: provider.clone(),
+        label,
+        agent_provider: None,
+        agent_model: None,
+        agent_reasoning_effort: None,
+        persona: None,
+        tool_filter: None,
+    }
+}
+
 /// Whether a host of that revision can interpret a descriptor of that version.
 fn readable(rules: &Rules, descriptor: &Descriptor) -> bool {
     rules.descriptor_reads.has(u64::from(descriptor.version))

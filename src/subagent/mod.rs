@@ -3,7 +3,9 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `provider` | what a fresh child starts from |
+//! | `provider` | the named transports and what they are asked |
+//! | `run`, `runs`, `run_schema` | one-shot runs: their two ends, their start, what a structured result must look like |
+//! | `depth` | how far below the top a child is |
 //! | `start` | `start_continuable` and its roll-back at every failure point |
 //! | `delivery` | messages between parents and children, cold resume, reports |
 //! | `interrupt` | stopping a turn, and nothing else |
@@ -18,6 +20,7 @@
 mod activation;
 mod catalog;
 mod delivery;
+pub(crate) mod depth;
 mod descriptor;
 mod drain;
 mod error;
@@ -26,6 +29,9 @@ mod listing;
 mod outcome;
 mod provider;
 mod queue;
+mod run;
+mod run_schema;
+mod runs;
 mod settlement;
 mod start;
 #[cfg(test)]
@@ -47,14 +53,22 @@ use crate::env::wait::{Held, WaitOn};
 use crate::env::{Env, IdKind, Signal};
 use crate::persistence::Persistence;
 use crate::planted;
+use crate::providers::fork::Fork;
+use crate::providers::in_process::InProcess;
+use crate::providers::spawn::Spawn;
 use crate::session::SessionStore;
 use crate::session::event::Message;
 
 pub use self::error::SubagentError;
 pub use self::interrupt::InterruptAuthority;
 pub use self::listing::ListedChild;
-pub use self::provider::{PrepareRequest, Prepared, Provider, Providers};
+pub use self::provider::{
+    Capabilities, PrepareRequest, Prepared, Provider, Providers, Registration, RouteDefaults, StartRequest,
+};
 pub use self::queue::QueueChange;
+pub use self::run::{DIAGNOSTIC_LIMIT, ProviderRun, Release, Run, RunFault, RunResult, Settled, limit_diagnostic};
+pub use self::run_schema::{Mismatch, OutputSchema, UnsupportedSchema};
+pub use self::runs::RunStart;
 pub use self::start::{ContinuableStart, Started};
 
 /// The continuation manager of one host.
@@ -64,7 +78,7 @@ pub struct Subagents {
     registry: Registry,
     store: Rc<SessionStore>,
     persistence: Rc<Persistence>,
-    providers: Providers,
+    providers: Rc<Providers>,
     locks: Rc<ChildLocks>,
     /// Residency by child session. An entry stays until its agent is released, so that a delivery waits instead of colliding.
     resident: RefCell<BTreeMap<Sym, Rc<Activation>>>,
@@ -91,8 +105,11 @@ impl Subagents {
         store: Rc<SessionStore>,
         persistence: Rc<Persistence>,
     ) -> Rc<Self> {
+        let in_process = InProcess::new(env.clone(), registry.clone());
+        let built_in: [(_, Rc<dyn Provider>); 2] =
+            [("spawn", Rc::new(Spawn(in_process.clone()))), ("fork", Rc::new(Fork(in_process)))];
         Rc::new_cyclic(|this| Self {
-            providers: Providers::built_in(env.clone()),
+            providers: Providers::new(env.clone(), built_in),
             locks: ChildLocks::new(env.clone()),
             env,
             rules,
@@ -110,7 +127,7 @@ impl Subagents {
 
     /// The providers of this host.
     #[must_use]
-    pub fn providers(&self) -> &Providers {
+    pub fn providers(&self) -> &Rc<Providers> {
         &self.providers
     }
 

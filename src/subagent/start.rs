@@ -256,15 +256,7 @@ impl Subagents {
     }
 
     fn child_depth(&self, parent: &Agent, cap: Option<u32>) -> Result<u32, SubagentError> {
-        let exceeded = |attempted: u64, cap: u32| {
-            SubagentError::coded("DEPTH_EXCEEDED", format!("subagent depth {attempted} exceeds maxDepth {cap}"))
-        };
-        let attempted = u64::from(parent.composition().depth) + 1;
-        let depth = u32::try_from(attempted).map_err(|_| exceeded(attempted, u32::MAX))?;
-        match cap.or(self.env.settings().max_depth) {
-            Some(cap) if depth > cap => Err(exceeded(attempted, cap)),
-            _ => Ok(depth),
-        }
+        super::depth::of_child(parent, cap.or(self.env.settings().max_depth))
     }
 
     fn not_created(&self, child: Sym, signal: &Signal, error: CreateError) -> SubagentError {

@@ -63,6 +63,11 @@ impl<T> Default for Latch<T> {
 }
 
 impl<T: Clone> Latch<T> {
+    /// Whether the value is set.
+    pub fn is_set(&self) -> bool {
+        self.value.borrow().is_some()
+    }
+
     /// Sets the value; a later value is ignored.
     pub fn set(&self, value: T) {
         {

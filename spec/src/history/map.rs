@@ -127,6 +127,21 @@ impl<I> Fact<I> {
             Self::ScopeClosed { root } => Fact::ScopeClosed { root: f(root) },
             Self::ScopeOpened { root } => Fact::ScopeOpened { root: f(root) },
             Self::Fault { session, fault } => Fact::Fault { session: session.map(f), fault },
+            Self::ProviderAdded { provider } => Fact::ProviderAdded { provider: f(provider) },
+            Self::ProviderRemoved { provider } => Fact::ProviderRemoved { provider: f(provider) },
+            Self::RunPublished { session, run, parent, agent } => {
+                Fact::RunPublished { session: f(session), run: f(run), parent: f(parent), agent: agent.map(f) }
+            }
+            Self::RunSettled { session, run, reason, text, structured, diagnostic } => Fact::RunSettled {
+                session: f(session),
+                run: f(run),
+                reason,
+                text: text.map(&mut f),
+                structured,
+                diagnostic: diagnostic.map(f),
+            },
+            Self::RunFailed { session, run } => Fact::RunFailed { session: f(session), run: f(run) },
+            Self::RunReleased { session, run } => Fact::RunReleased { session: f(session), run: f(run) },
         }
     }
 
@@ -178,6 +193,12 @@ impl<I> Fact<I> {
             Self::ScopeClosed { .. } => "scope-closed",
             Self::ScopeOpened { .. } => "scope-opened",
             Self::Fault { .. } => "fault",
+            Self::ProviderAdded { .. } => "provider-added",
+            Self::ProviderRemoved { .. } => "provider-removed",
+            Self::RunPublished { .. } => "run-published",
+            Self::RunSettled { .. } => "run-settled",
+            Self::RunFailed { .. } => "run-failed",
+            Self::RunReleased { .. } => "run-released",
         }
     }
 
@@ -213,6 +234,10 @@ impl<I> Fact<I> {
             | Self::LogLoaded { session, .. }
             | Self::Repaired { session, .. }
             | Self::FileState { session, .. }
+            | Self::RunPublished { session, .. }
+            | Self::RunSettled { session, .. }
+            | Self::RunFailed { session, .. }
+            | Self::RunReleased { session, .. }
             | Self::Listed { session, .. } => Some(session),
             Self::Owned { child, .. } | Self::Disowned { child, .. } | Self::CatalogRow { child, .. } => Some(child),
             Self::Invoked { target, .. } => target.as_ref(),
@@ -227,7 +252,9 @@ impl<I> Fact<I> {
             | Self::Unknown
             | Self::Aborted
             | Self::ScopeClosed { .. }
-            | Self::ScopeOpened { .. } => None,
+            | Self::ScopeOpened { .. }
+            | Self::ProviderAdded { .. }
+            | Self::ProviderRemoved { .. } => None,
         }
     }
 }

@@ -186,5 +186,19 @@ fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result
             write!(line, "storage fault, {}", word(&fault))?;
             session.map_or(Ok(()), |session| write!(line, ", log of {}", t(session)))
         }
+        Fact::ProviderAdded { provider } => write!(line, "provider {} added", t(provider)),
+        Fact::ProviderRemoved { provider } => write!(line, "provider {} removed", t(provider)),
+        Fact::RunPublished { session, run, parent, agent } => {
+            write!(line, "{}: run {} published, child of {}", t(session), t(run), t(parent))?;
+            agent.map_or(line.write_str(", elsewhere"), |agent| write!(line, ", by {}", t(agent)))
+        }
+        Fact::RunSettled { session, run, reason, text, structured, diagnostic } => {
+            write!(line, "{}: result of run {}, {}", t(session), t(run), word(&reason))?;
+            text.map_or(Ok(()), |text| write!(line, ", saying {:?}", t(text)))?;
+            line.write_str(if structured { ", with a structured value" } else { "" })?;
+            diagnostic.map_or(Ok(()), |text| write!(line, ", because {:?}", t(text)))
+        }
+        Fact::RunFailed { session, run } => write!(line, "{}: no result of run {}", t(session), t(run)),
+        Fact::RunReleased { session, run } => write!(line, "{}: run {} released", t(session), t(run)),
     }
 }

@@ -208,7 +208,7 @@ fn a_child_outlives_its_provider() {
         let fork =
             Operation::Start { parent, provider: "fork".to_owned(), label, child, content, max_depth: None, options: None };
         assert!(is_ok(&stage.ask(fork)));
-        assert!(stage.driver.host().subagents().providers().remove("fork"));
+        assert!(stage.driver.host().subagents().providers().remove(None, "fork"));
         assert!(is_ok(&stage.ask(deliver("root", "c", "again"))));
         let shown = stage.world.requests("c").pop().expect("asked again");
         assert!(shown.contains("hello") && shown.contains("task of c") && shown.contains("again"), "{shown}");

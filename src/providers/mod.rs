@@ -1,0 +1,15 @@
+//! The providers that a host has from the beginning, and those that it can be given. Owns how each makes a child; must never know who is registered, nor touch
+//! anything outside but through `env`.
+//!
+//! | module | owns |
+//! |---|---|
+//! | [`spawn`] | children that begin with an empty conversation |
+//! | [`fork`] | children that begin with the completed turns of their parent |
+//! | `in_process` | the one-shot run of a child in this process, for both |
+
+pub mod fork;
+pub(crate) mod in_process;
+pub mod spawn;
+
+#[cfg(test)]
+mod tests;
