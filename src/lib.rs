@@ -19,6 +19,7 @@
 //! With feature `planted-bugs` (never on by default) a host can be made to be wrong in one known way, to prove that a check can fail.
 
 pub mod agent;
+pub mod compose;
 pub mod env;
 pub mod host;
 pub mod operation;
@@ -27,6 +28,7 @@ pub mod persistence;
 pub mod providers;
 pub mod session;
 pub mod subagent;
+pub mod tools;
 
 #[cfg(test)]
 pub(crate) mod testing;

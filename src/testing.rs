@@ -427,10 +427,11 @@ impl Model for Scripted {
             }
             match reply {
                 Reply::Text { text } => plain(Answer::Text, text),
-                Reply::ToolCall { text, input } => {
+                Reply::ToolCall { text, tool, input } => {
                     let id = world.fresh_id(IdKind::Run);
+                    let tool = tool.map_or_else(|| Rc::from("echo"), Rc::from);
                     ModelAnswer {
-                        tools: vec![ToolCall { id, tool: Rc::from("echo"), input: Rc::from(input) }],
+                        tools: vec![ToolCall { id, tool, input: Rc::from(input) }],
                         ..plain(Answer::ToolCalls, text)
                     }
                 }

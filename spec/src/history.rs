@@ -10,6 +10,7 @@ mod render;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::composition::Part;
 use crate::refusal::RefusalClass;
 
 pub use render::{render, render_fact};
@@ -108,6 +109,14 @@ verbs! {
     QueueSteer,
     /// Wait until everything admitted is durable.
     Flush,
+    /// Mount a service or tool.
+    Mount,
+    /// Unmount a service or tool.
+    Unmount,
+    /// Begin to listen to delegations.
+    Listen,
+    /// Stop listening to delegations.
+    Unlisten,
 }
 
 /// By what right an operation acts.
@@ -711,6 +720,69 @@ pub enum Fact<I> {
         session: I,
         /// The run.
         run: I,
+    },
+    /// From the model request on that was just made, a tool is offered to an agent, or no longer. `echo` is offered before anything is told; a new agent object begins
+    /// anew.
+    ToolOffered {
+        /// Session of the agent.
+        session: I,
+        /// Name of the tool.
+        tool: I,
+        /// Whether it is offered now.
+        offered: bool,
+    },
+    /// The body of a tool that acts on the host began. What it asks of the continuation manager are operations of the event's `op`. (`echo` acts on nothing and is not told.)
+    ToolStarted {
+        /// Session of the calling agent.
+        session: I,
+        /// The turn.
+        turn: u32,
+        /// The model's id of the call, unique in the session.
+        call: I,
+        /// Name of the tool.
+        tool: I,
+    },
+    /// A call of a tool got its answer, whether its body began or not.
+    ToolEnded {
+        /// Session of the calling agent.
+        session: I,
+        /// The turn.
+        turn: u32,
+        /// The model's id of the call.
+        call: I,
+        /// Name of the tool.
+        tool: I,
+        /// Whether it answered with an error.
+        failed: bool,
+        /// What the model is told.
+        text: I,
+    },
+    /// A service or tool was mounted or unmounted. What is mounted when a process begins is told before anything else, where it is not every service and no tool.
+    PartChanged {
+        /// The part.
+        part: Part,
+        /// Whether it is there now.
+        mounted: bool,
+    },
+    /// A listener to delegations came or went.
+    ListenerChanged {
+        /// Its name.
+        listener: I,
+        /// The agent object whose delegations alone it hears; everybody's when absent.
+        scope: Option<I>,
+        /// Whether it listens from now on.
+        listens: bool,
+    },
+    /// A listener was told of an edge.
+    Heard {
+        /// The listener.
+        listener: I,
+        /// Session of the child.
+        session: I,
+        /// The epoch or run.
+        run: I,
+        /// Whether it is the end edge.
+        ended: bool,
     },
 }
 

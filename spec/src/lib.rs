@@ -30,6 +30,7 @@
 //! How a host does what is asked; how a schedule is chosen; what a scenario does; anything that needs a file, a clock or a thread.
 
 pub mod bugs;
+pub mod composition;
 pub mod coverage;
 pub mod envelope;
 pub mod history;

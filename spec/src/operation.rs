@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::composition::Part;
 use crate::history::{Authority, List, Verb};
 
 /// What a person or an agent says: text only in this slice.
@@ -133,6 +134,32 @@ pub enum Operation {
     Flush {
         /// The session.
         session: String,
+    },
+    /// Mount a service or tool.
+    Mount {
+        /// The part.
+        part: Part,
+    },
+    /// Unmount a service or tool. What was taken from it before stays; a service that holds something is released first.
+    Unmount {
+        /// The part.
+        part: Part,
+    },
+    /// Begin to listen to the edges of delegations.
+    Listen {
+        /// Name of the listener, unique in the process.
+        listener: String,
+        /// The agent object whose own delegations alone it hears; everybody's when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<String>,
+        /// Whether it throws at every edge.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        throws: bool,
+    },
+    /// Stop listening.
+    Unlisten {
+        /// Name of the listener.
+        listener: String,
     },
 }
 
@@ -287,6 +314,10 @@ impl Operation {
             Self::QueueRemove { .. } => Verb::QueueRemove,
             Self::QueueSteer { .. } => Verb::QueueSteer,
             Self::Flush { .. } => Verb::Flush,
+            Self::Mount { .. } => Verb::Mount,
+            Self::Unmount { .. } => Verb::Unmount,
+            Self::Listen { .. } => Verb::Listen,
+            Self::Unlisten { .. } => Verb::Unlisten,
         }
     }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::composition::Part;
 use crate::history::List;
 
 /// A revision of the contract.
@@ -222,6 +223,13 @@ words! {
         /// `running`, `inactive`.
         RunningInactive,
     }
+    /// Which service the listing tool needs to be active.
+    ListingToolNeeds {
+        /// The session query.
+        Query,
+        /// The agents.
+        Agents,
+    }
     /// Which own descriptor a resume trusts.
     ResumeDescriptor {
         /// The first, whatever follows.
@@ -428,6 +436,9 @@ rules! {
     /// Words of the listing tool for what a child does.
     status_words: StatusWords =
         StatusWords::RunningIdleReady, StatusWords::RunningIdleReady, StatusWords::RunningInactive;
+    /// What the listing tool needs to be active.
+    listing_tool_needs: ListingToolNeeds =
+        ListingToolNeeds::Query, ListingToolNeeds::Agents, ListingToolNeeds::Agents;
 
     /// Names of operations, sources and gateway codes.
     spelling: Spelling = Spelling::FollowUp, Spelling::FollowUp, Spelling::SendMessage;
@@ -475,18 +486,29 @@ rules! {
 impl ListingServices {
     /// The services with the code of the refusal when each is missing, in the order of the checks.
     #[must_use]
-    pub fn checks(self) -> &'static [(&'static str, &'static str)] {
+    pub fn checks(self) -> &'static [(Part, &'static str)] {
         match self {
             Self::NoListing => &[],
-            Self::Query => &[("session query", "SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE")],
+            Self::Query => &[(Part::SessionQuery, "SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE")],
             Self::ProjectionsThenStore => &[
-                ("projection registry", "SUBAGENT_CONTROL_PROJECTIONS_UNAVAILABLE"),
-                ("session store", "SUBAGENT_CONTROL_SESSION_STORE_UNAVAILABLE"),
+                (Part::Projections, "SUBAGENT_CONTROL_PROJECTIONS_UNAVAILABLE"),
+                (Part::SessionStore, "SUBAGENT_CONTROL_SESSION_STORE_UNAVAILABLE"),
             ],
             Self::QueryThenProjections => &[
-                ("session query", "SUBAGENT_CONTROL_QUERY_UNAVAILABLE"),
-                ("projection registry", "SUBAGENT_CONTROL_PROJECTIONS_UNAVAILABLE"),
+                (Part::SessionQuery, "SUBAGENT_CONTROL_QUERY_UNAVAILABLE"),
+                (Part::Projections, "SUBAGENT_CONTROL_PROJECTIONS_UNAVAILABLE"),
             ],
+        }
+    }
+}
+
+impl ListingToolNeeds {
+    /// The part of a host.
+    #[must_use]
+    pub fn part(self) -> Part {
+        match self {
+            Self::Query => Part::SessionQuery,
+            Self::Agents => Part::Agents,
         }
     }
 }

@@ -30,12 +30,15 @@ pub enum Reply {
         /// What it says; empty means an answer without content.
         text: String,
     },
-    /// One call of the built-in tool `echo`, after optional text; another step follows.
+    /// One call of a tool, after optional text; another step follows.
     ToolCall {
         /// Text before the call.
         #[serde(default)]
         text: String,
-        /// What the tool is asked to echo.
+        /// Name of the tool, as the model says it, whether there is such a tool or not; `echo` when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// What the tool is given: the text to echo, or an object as JSON text.
         input: String,
     },
     /// The call fails, after optional partial text.

@@ -33,6 +33,9 @@ pub(super) struct Core {
     rules: &'static Rules,
     store: Rc<SessionStore>,
     persistence: Option<Rc<Persistence>>,
+    parts: Parts,
+    /// The tools of the host; nobody before it is whole.
+    tools: RefCell<Option<Weak<dyn ToolSource>>>,
     live: RefCell<Live>,
     /// Ids that are being created or resumed just now.
     reserved: RefCell<FxHashSet<Sym>>,
@@ -172,6 +175,8 @@ impl Registry {
     #[must_use]
     pub fn new(env: Rc<dyn Env>, rules: &'static Rules, store: Rc<SessionStore>, persistence: Option<Rc<Persistence>>) -> Self {
         Self(Rc::new(Core {
+            parts: Parts::new(env.clone(), rules),
+            tools: RefCell::default(),
             env,
             rules,
             store,
@@ -181,6 +186,17 @@ impl Registry {
             made: Cell::new(0),
             shown: RefCell::default(),
         }))
+    }
+
+    /// What the host is composed of.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.0.parts
+    }
+
+    /// From now on agents are offered these tools, as long as somebody holds them.
+    pub fn set_tools(&self, tools: Weak<dyn ToolSource>) {
+        *self.0.tools.borrow_mut() = Some(tools);
     }
 
     /// The live agent of a session.
@@ -225,7 +241,8 @@ impl Registry {
         let by = By::new(op, actor);
         let _reservation = core.reserve(id, false)?;
         core.heed(&signal)?;
-        if check_stored && let Some(persistence) = &core.persistence {
+        let persistence = core.persistence();
+        if check_stored && let Some(persistence) = persistence {
             match unless(&signal, persistence.exists(id)).await {
                 None => return Err(CreateError::Cancelled),
                 Some(found) => {
@@ -245,7 +262,7 @@ impl Registry {
             inherited: u32::try_from(inherited.len()).expect("fewer than 2^32 records in a log"),
             depth,
         });
-        let writer = core.persistence.as_ref().map(|persistence| persistence.writer(header.clone(), 0, false));
+        let writer = persistence.map(|persistence| persistence.writer(header.clone(), 0, false));
         let session = Session::create(core.env.clone(), header, &inherited, seed, writer);
         let agent = self.agent(session, composition, inbox::Stored::default());
         self.publish(by, &agent, &signal, false).await?;
@@ -263,7 +280,7 @@ impl Registry {
         let core = &*self.0;
         let ResumeAgent { op, actor, id, subagent, signal, composition } = spec;
         let by = By::new(op, actor);
-        let persistence = core.persistence.as_ref().ok_or(CreateError::NoPersistence)?;
+        let persistence = core.persistence().ok_or(CreateError::NoPersistence)?;
         let _reservation = core.reserve(id, true)?;
         core.heed(&signal)?;
         // Not cut short by the signal: a repair that has begun must end before anybody else may open the log.
@@ -326,6 +343,16 @@ impl Registry {
 }
 
 impl Core {
+    /// Storage, where it is mounted. What was opened while it was stays open.
+    fn persistence(&self) -> Option<&Rc<Persistence>> {
+        self.persistence.as_ref().filter(|_| self.parts.has(Part::Persistence))
+    }
+
+    /// The tools of the host, where there are any.
+    pub(super) fn tools(&self) -> Option<Rc<dyn ToolSource>> {
+        self.tools.borrow().as_ref().and_then(Weak::upgrade)
+    }
+
     fn reserve(&self, id: Sym, resume: bool) -> Result<Reservation<'_>, CreateError> {
         let taken = self.store.is_live(id) || self.reserved.borrow().contains(&id);
         sometimes!(self.env, taken, "registry/id-taken");

@@ -9,12 +9,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use hostproof_spec::bugs::BugSet;
+use hostproof_spec::composition::PartSet;
 use hostproof_spec::history::{Answer, Fact};
 use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::points::Point;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 
 use crate::persistence::LineMemory;
+use crate::tools::Offer;
 
 pub mod script;
 pub mod select;
@@ -51,6 +53,8 @@ pub enum IdKind {
     Message,
     /// A run or epoch.
     Run,
+    /// What a tool asks of the host.
+    Operation,
 }
 
 /// A deadline of [`Env::sleep_until`], in milliseconds of a clock that never steps back.
@@ -66,11 +70,13 @@ pub struct Settings {
     pub max_depth: Option<u32>,
     /// Milliseconds that the first record of a batch waits for others before it is written.
     pub write_delay_ms: u64,
+    /// Services and tools that are mounted when the host begins.
+    pub parts: PartSet,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_active: 8, max_depth: None, write_delay_ms: 200 }
+        Self { max_active: 8, max_depth: None, write_delay_ms: 200, parts: PartSet::SERVICES }
     }
 }
 
@@ -233,6 +239,8 @@ pub struct ModelRequest {
     pub step: u32,
     /// The whole conversation.
     pub messages: Vec<Shown>,
+    /// The tools that the model may call.
+    pub tools: Offer,
     /// The signal of the turn: raised when it is cancelled.
     pub signal: Signal,
 }

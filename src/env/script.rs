@@ -10,6 +10,7 @@ use hostproof_spec::script::{ModelScript, Reply};
 use hostproof_spec::wire::HoldPoint;
 use rustc_hash::FxHashMap;
 
+use crate::tools::ECHO;
 use crate::env::select::{Either, select2};
 use crate::env::{Env, LocalFuture, Model, ModelAnswer, ModelRequest, ToolCall};
 
@@ -91,9 +92,10 @@ impl Model for ScriptedModel {
                 Reply::Failure { text, message } => {
                     ModelAnswer { failure: Some(Rc::from(message)), ..answer(Answer::Failure, &text) }
                 }
-                Reply::ToolCall { text, input } => {
+                Reply::ToolCall { text, tool, input } => {
                     let id = Rc::from(format!("call-{}-{}", request.turn, request.step));
-                    let call = ToolCall { id, tool: Rc::from("echo"), input: Rc::from(input) };
+                    let tool = tool.map_or_else(|| Rc::from(ECHO), Rc::from);
+                    let call = ToolCall { id, tool, input: Rc::from(input) };
                     ModelAnswer { tools: vec![call], ..answer(Answer::ToolCalls, &text) }
                 }
                 Reply::Hang { text } => {

@@ -142,6 +142,20 @@ impl<I> Fact<I> {
             },
             Self::RunFailed { session, run } => Fact::RunFailed { session: f(session), run: f(run) },
             Self::RunReleased { session, run } => Fact::RunReleased { session: f(session), run: f(run) },
+            Self::ToolOffered { session, tool, offered } => Fact::ToolOffered { session: f(session), tool: f(tool), offered },
+            Self::ToolStarted { session, turn, call, tool } => {
+                Fact::ToolStarted { session: f(session), turn, call: f(call), tool: f(tool) }
+            }
+            Self::ToolEnded { session, turn, call, tool, failed, text } => {
+                Fact::ToolEnded { session: f(session), turn, call: f(call), tool: f(tool), failed, text: f(text) }
+            }
+            Self::PartChanged { part, mounted } => Fact::PartChanged { part, mounted },
+            Self::ListenerChanged { listener, scope, listens } => {
+                Fact::ListenerChanged { listener: f(listener), scope: scope.map(f), listens }
+            }
+            Self::Heard { listener, session, run, ended } => {
+                Fact::Heard { listener: f(listener), session: f(session), run: f(run), ended }
+            }
         }
     }
 
@@ -199,6 +213,12 @@ impl<I> Fact<I> {
             Self::RunSettled { .. } => "run-settled",
             Self::RunFailed { .. } => "run-failed",
             Self::RunReleased { .. } => "run-released",
+            Self::ToolOffered { .. } => "tool-offered",
+            Self::ToolStarted { .. } => "tool-started",
+            Self::ToolEnded { .. } => "tool-ended",
+            Self::PartChanged { .. } => "part-changed",
+            Self::ListenerChanged { .. } => "listener-changed",
+            Self::Heard { .. } => "heard",
         }
     }
 
@@ -238,7 +258,11 @@ impl<I> Fact<I> {
             | Self::RunSettled { session, .. }
             | Self::RunFailed { session, .. }
             | Self::RunReleased { session, .. }
-            | Self::Listed { session, .. } => Some(session),
+            | Self::Listed { session, .. }
+            | Self::ToolOffered { session, .. }
+            | Self::ToolStarted { session, .. }
+            | Self::ToolEnded { session, .. }
+            | Self::Heard { session, .. } => Some(session),
             Self::Owned { child, .. } | Self::Disowned { child, .. } | Self::CatalogRow { child, .. } => Some(child),
             Self::Invoked { target, .. } => target.as_ref(),
             Self::Succeeded { child, .. } => child.as_ref(),
@@ -254,7 +278,9 @@ impl<I> Fact<I> {
             | Self::ScopeClosed { .. }
             | Self::ScopeOpened { .. }
             | Self::ProviderAdded { .. }
-            | Self::ProviderRemoved { .. } => None,
+            | Self::ProviderRemoved { .. }
+            | Self::PartChanged { .. }
+            | Self::ListenerChanged { .. } => None,
         }
     }
 }

@@ -200,5 +200,25 @@ fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result
         }
         Fact::RunFailed { session, run } => write!(line, "{}: no result of run {}", t(session), t(run)),
         Fact::RunReleased { session, run } => write!(line, "{}: run {} released", t(session), t(run)),
+        Fact::ToolOffered { session, tool, offered } => {
+            write!(line, "{}: tool {} is {}", t(session), t(tool), if offered { "offered" } else { "no longer offered" })
+        }
+        Fact::ToolStarted { session, turn, call, tool } => {
+            write!(line, "{}: tool {} began in turn {turn}, call {}", t(session), t(tool), t(call))
+        }
+        Fact::ToolEnded { session, turn, call, tool, failed, text } => {
+            let how = if failed { "failed" } else { "answered" };
+            write!(line, "{}: tool {} {how} in turn {turn}, call {}, saying {:?}", t(session), t(tool), t(call), t(text))
+        }
+        Fact::PartChanged { part, mounted } => {
+            write!(line, "{part} is {}", if mounted { "mounted" } else { "not mounted" })
+        }
+        Fact::ListenerChanged { listener, scope, listens } => {
+            write!(line, "listener {} {}", t(listener), if listens { "begins" } else { "ends" })?;
+            scope.map_or(Ok(()), |scope| write!(line, ", scoped to {}", t(scope)))
+        }
+        Fact::Heard { listener, session, run, ended } => {
+            write!(line, "{}: {} heard the {} edge of {}", t(session), t(listener), if ended { "end" } else { "start" }, t(run))
+        }
     }
 }
