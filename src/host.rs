@@ -28,6 +28,8 @@ impl Host {
         let store = Rc::new(SessionStore::new(env.clone()));
         let registry = Registry::new(env.clone(), rules, store.clone(), Some(persistence.clone()));
         let subagents = Subagents::new(env.clone(), rules, registry.clone(), store.clone(), persistence.clone());
+        let tools = Rc::downgrade(&subagents);
+        registry.set_tools(tools);
         Rc::new(Self { env, rules, store, registry, persistence, subagents })
     }
 

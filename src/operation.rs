@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use hostproof_spec::composition::Part;
 use hostproof_spec::history::{Authority, Fact};
 use hostproof_spec::names::Sym;
 use hostproof_spec::operation::{InterruptBy, Operation};
@@ -19,8 +20,9 @@ use hostproof_spec::wire::{Call, ListRow, Outcome};
 use rustc_hash::FxHashMap;
 
 use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, ResumeAgent, TeardownError};
+use crate::compose::Delegation;
 use crate::env::wait::acting;
-use crate::env::{Env, Signal, TaskLabel};
+use crate::env::{Env, Signal, TaskLabel, Thrown};
 use crate::host::Host;
 use crate::persistence::ReadError;
 use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, SubagentError};
@@ -37,13 +39,41 @@ pub struct Driver {
 
 /// What an accepted operation answers.
 #[derive(Default)]
-struct Answer {
-    child: Option<Sym>,
-    message: Option<Sym>,
-    rows: Option<Vec<ListedChild>>,
+pub(crate) struct Answer {
+    /// The child that a start made known.
+    pub child: Option<Sym>,
+    /// The accepted message.
+    pub message: Option<Sym>,
+    /// The rows of a listing.
+    pub rows: Option<Vec<ListedChild>>,
 }
 
 type Answered = Result<Answer, SubagentError>;
+
+fn tell(env: &dyn Env, op: Option<Sym>, actor: Option<&Agent>, fact: Fact<Sym>) {
+    if env.emit(op, actor.map(Agent::handle), fact).is_err() {
+        env.warn("an observer of an operation threw; the operation goes on");
+    }
+}
+
+/// Tells how an operation ended, rows first. `target` is the session that it was about: of a listing, the parent.
+pub(crate) fn conclude(env: &Rc<dyn Env>, op: Sym, actor: Option<&Agent>, target: Option<Sym>, answered: &Answered) {
+    match answered {
+        Ok(answer) => {
+            if let (Some(rows), Some(parent)) = (&answer.rows, target) {
+                for (index, row) in (0..).zip(rows) {
+                    let fact = Fact::Listed { parent, index, session: row.session, row: row.row, created_at: Some(row.created_at) };
+                    tell(&**env, Some(op), actor, fact);
+                }
+            }
+            tell(&**env, Some(op), actor, Fact::Succeeded { child: answer.child, message: answer.message });
+        }
+        Err(error) => {
+            let code = error.code.map(|code| env.names().intern(code));
+            tell(&**env, Some(op), actor, Fact::Refused { class: error.class, code });
+        }
+    }
+}
 
 /// The end of one call. Dropping it cancels nothing.
 pub struct Pending {
@@ -203,7 +233,8 @@ impl Driver {
             Box::pin(async move {
                 let call = asked.borrow();
                 let answered = acting(&**this.host.env(), op, this.carry_out(op, call, &signal)).await;
-                this.conclude(op, actor.as_ref(), call, &answered);
+                let target = call.operation.target().map(|target| this.host.env().names().intern(target));
+                conclude(this.host.env(), op, actor.as_ref(), target, &answered);
                 end.come(answered);
             })
         };
@@ -216,31 +247,7 @@ impl Driver {
     }
 
     fn emit(&self, op: Option<Sym>, actor: Option<&Agent>, fact: Fact<Sym>) {
-        if self.host.env().emit(op, actor.map(Agent::handle), fact).is_err() {
-            self.host.env().warn("an observer of an operation threw; the operation goes on");
-        }
-    }
-
-    /// Tells how an operation ended, rows first.
-    fn conclude(&self, op: Sym, actor: Option<&Agent>, call: &Call, answered: &Answered) {
-        let names = self.host.env().names();
-        match answered {
-            Ok(answer) => {
-                if let (Some(rows), Some(parent)) = (&answer.rows, call.operation.target()) {
-                    let parent = names.intern(parent);
-                    for (index, row) in (0..).zip(rows) {
-                        let fact =
-                            Fact::Listed { parent, index, session: row.session, row: row.row, created_at: Some(row.created_at) };
-                        self.emit(Some(op), actor, fact);
-                    }
-                }
-                self.emit(Some(op), actor, Fact::Succeeded { child: answer.child, message: answer.message });
-            }
-            Err(error) => {
-                let code = error.code.map(|code| names.intern(code));
-                self.emit(Some(op), actor, Fact::Refused { class: error.class, code });
-            }
-        }
+        tell(&**self.host.env(), op, actor, fact);
     }
 
     fn named(&self, handle: &str) -> Result<Agent, SubagentError> {
@@ -350,8 +357,27 @@ impl Driver {
                         .map_err(|error| SubagentError::coded("STORAGE_FAILED", error.to_string()))?;
                     Ok(Answer::default())
                 }
+                Operation::Mount { part } => subagents.mount(by, *part, signal).await.map(|()| Answer::default()),
+                Operation::Unmount { part } => subagents.unmount(by, *part).await.map(|()| Answer::default()),
+                Operation::Listen { listener, scope, throws } => self.listen(op, listener, scope.as_deref(), *throws),
+                Operation::Unlisten { listener } => {
+                    if subagents.listeners().remove(by, names.intern(listener)) {
+                        return Ok(Answer::default());
+                    }
+                    Err(SubagentError::coded("INVALID_ARGUMENT", format!("nobody listens as \"{listener}\"")))
+                }
             }
         })
+    }
+
+    fn listen(&self, op: Sym, listener: &str, scope: Option<&str>, throws: bool) -> Answered {
+        let scope = scope.map(|scope| self.named(scope)).transpose()?;
+        let name = self.host.env().names().intern(listener);
+        let hear = Rc::new(move |_: &Delegation| if throws { Err(Thrown) } else { Ok(()) });
+        if self.host.subagents().listeners().add(Some(op), name, scope.map(|scope| scope.handle()), hear) {
+            return Ok(Answer::default());
+        }
+        Err(SubagentError::plain(RefusalClass::Busy, format!("somebody listens as \"{listener}\" already")))
     }
 
     fn change_queue(&self, op: Sym, target: &str, message: &str, change: QueueChange) -> Answered {
@@ -366,6 +392,13 @@ impl Driver {
             return Err(SubagentError::coded("INVALID_ARGUMENT", "a session id must not be empty"));
         }
         self.must_not_be_live(id)?;
+        if self.host.registry().parts().was_taken_away(Part::Persistence) {
+            // Nobody can say whether the id is stored: two sessions of one id would be two histories.
+            return Err(SubagentError::coded(
+                "PERSISTENCE_UNAVAILABLE",
+                "no session can be created while the storage of this host is unmounted",
+            ));
+        }
         let spec = CreateAgent {
             op,
             actor: None,
@@ -388,6 +421,9 @@ impl Driver {
     async fn resume_session(&self, op: Option<Sym>, call: &Call, id: Sym, signal: &Signal) -> Answered {
         unless_aborted(signal)?;
         self.must_not_be_live(id)?;
+        if !self.host.registry().parts().has(Part::Persistence) {
+            return Err(SubagentError::coded("PERSISTENCE_UNAVAILABLE", "resuming a session requires the session persistence service"));
+        }
         let stored = self.host.persistence().inspect(id).await;
         unless_aborted(signal)?;
         let stored = stored.map_err(|error| unreadable(&error))?;

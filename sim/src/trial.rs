@@ -531,6 +531,7 @@ impl Runner {
                 Rc::new(expansion.clone())
             }
         };
+        world.compose(expansion.workload.parts);
         self.watch.clear();
         world.set_observer(self.watch.clone());
         let mut trial = Trial {

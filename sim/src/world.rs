@@ -18,6 +18,7 @@ use hostproof::env::wait::{Side, WaitId, WaitOn};
 use hostproof::env::{Deadline, Disk, Env, IdKind, Injected, LocalFuture, Model, ModelRequest, Settings, TaskLabel, Thrown};
 use hostproof::persistence::{LineMemory, LineWork};
 use hostproof_spec::bugs::BugSet;
+use hostproof_spec::composition::PartSet;
 use hostproof_spec::history::{Event, Fact, StorageFault};
 use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::points::Point;
@@ -319,9 +320,9 @@ pub struct World {
     hash: Cell<u64>,
     events_hash: Cell<u64>,
     shape_hash: Cell<u64>,
-    ids: Cell<[u32; 3]>,
+    ids: Cell<[u32; 4]>,
     /// The first fresh ids of each kind.
-    fresh: RefCell<[Vec<Rc<str>>; 3]>,
+    fresh: RefCell<[Vec<Rc<str>>; 4]>,
     history: RefCell<Vec<Event<Sym>>>,
     entities: RefCell<Vec<u64>>,
     observer: RefCell<Option<Rc<dyn Observer>>>,
@@ -456,7 +457,8 @@ impl World {
     pub fn set_plan(&self, plan: Plan, bugs: BugSet, max_active: u32) {
         self.put_plan(plan);
         self.bugs.set(bugs);
-        *self.settings.borrow_mut() = Settings { max_active, max_depth: None, write_delay_ms: u64::from(plan.write_delay_ms) };
+        *self.settings.borrow_mut() =
+            Settings { max_active, max_depth: None, write_delay_ms: u64::from(plan.write_delay_ms), parts: PartSet::SERVICES };
         self.schedulers.borrow_mut().begin(plan.strategy, plan.decisions, &self.chooser);
         *self.picker.borrow_mut() = Picker::Strategy(plan.strategy);
     }
@@ -792,6 +794,11 @@ impl World {
     /// The group of the current process.
     pub fn process(&self) -> Group {
         Group(self.incarnation.get() + 1)
+    }
+
+    /// What each host of the trial begins with. [`World::set_plan`] must come before.
+    pub fn compose(&self, parts: PartSet) {
+        self.settings.borrow_mut().parts = parts;
     }
 
     /// Begins a new uninterrupted span outside of any task.

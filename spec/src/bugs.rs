@@ -124,6 +124,11 @@ bugs! {
     P04 Children ALL "START-06" "rejected-start" true "a start rejected after creation leaves its log behind";
     P05 Children ALL "LIVE-05" "liveness" false "a delivery takes the lock of its sender and then that of its target, and a settlement the other way round";
     P06 Children ALL "SETTLE-09" "liveness" false "the residency watcher forgets the changes that came while it was looking";
+    T01 Whole ALL "TOOL-02" "tools" true "a tool that is hidden from an agent is carried out when it is called anyway";
+    T02 Whole ALL "TOOL-04" "tools" true "the body of a tool begins before its call is durable";
+    T03 Whole SINCE_0806 "PART-02" "parts" true "of two missing services the last one is told";
+    T04 Whole ALL "PART-01" "parts" true "a child is started though the host has no persistence";
+    T05 Whole ALL "PART-05" "parts" true "a listener hears the delegations of agents that it is not scoped to";
 }
 
 impl fmt::Display for Bug {

@@ -62,6 +62,10 @@ struct Inner {
     preface: RefCell<Vec<Body>>,
     /// What ends with it.
     scope: RefCell<Vec<Rc<dyn Scoped>>>,
+    /// The tools that its last model request offered, by name; `None` is `echo` alone.
+    offered: RefCell<Option<Vec<Sym>>>,
+    /// Operations that tools of its turn ask for.
+    asking: RefCell<Vec<Sym>>,
 }
 
 /// Something that lives in the scope of an agent: it ends before the agent does.
@@ -87,6 +91,18 @@ struct Activity {
 impl Activity {
     fn new() -> Self {
         Self { signal: Signal::new(), cause: None }
+    }
+}
+
+/// An operation that a tool asks for; over when dropped.
+pub struct Asking {
+    agent: Agent,
+    op: Sym,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.agent.0.asking.borrow_mut().retain(|op| *op != self.op);
     }
 }
 
@@ -153,6 +169,8 @@ impl Agent {
             conversation: RefCell::default(),
             preface: RefCell::default(),
             scope: RefCell::default(),
+            offered: RefCell::default(),
+            asking: RefCell::default(),
         }))
     }
 
@@ -367,8 +385,13 @@ impl Agent {
         if !keep_inbox {
             self.0.latch.set(false);
         }
-        if let Some(signal) = signal {
+        if let Some(signal) = signal.filter(|signal| !signal.is_cancelled()) {
             signal.cancel();
+            // The signal of the turn is the caller's signal of what its tools ask for.
+            let asking = self.0.asking.borrow().clone();
+            for asked in asking {
+                self.emit(By::new(Some(asked), None), Fact::Aborted);
+            }
         }
         self.emit(by, Fact::CancelIssued { session: self.id(), cause, keeps_inbox: keep_inbox });
         if !doomed.is_empty() {
@@ -385,6 +408,13 @@ impl Agent {
                 agent.0.env.warn(&format!("pending messages could not be discarded: {error}"));
             }
         });
+    }
+
+    /// A tool of the current turn asks for `op`: until what this returns is dropped, a cancellation of the turn is a cancellation by the caller of `op`.
+    #[must_use]
+    pub fn asking(&self, op: Sym) -> Asking {
+        self.0.asking.borrow_mut().push(op);
+        Asking { agent: self.clone(), op }
     }
 
     /// Completes when nothing is active any more; what replaced the observed activity before this looked again is waited for too (2.5.1).

@@ -6,8 +6,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
+use hostproof_spec::composition::Part;
 use hostproof_spec::history::Fact;
 use hostproof_spec::names::Sym;
 use hostproof_spec::revision::Rules;
@@ -15,11 +16,13 @@ use hostproof_spec::sometimes;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::compose::Parts;
 use crate::env::{Env, LocalFuture, Signal, Thrown};
 use crate::persistence::{Persistence, ReadError, Stored, Writer};
 use crate::planted;
 use crate::session::event::{Body, Header, Record};
 use crate::session::{EnterError, Session, SessionStore};
+use crate::tools::ToolSource;
 
 use super::inbox::{self, InvalidSplice};
 use super::{Agent, By, Composition, TeardownError, unless};

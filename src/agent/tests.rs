@@ -337,7 +337,7 @@ fn a_hanging_model_stops_when_cancelled_and_its_text_is_kept() {
 #[test]
 fn a_tool_call_is_durable_before_its_body_runs() {
     let (host, agent, _) = one();
-    host.world.script("s", [Reply::ToolCall { text: "let me".to_owned(), input: "hello".to_owned() }, text("done")]);
+    host.world.script("s", [Reply::ToolCall { text: "let me".to_owned(), tool: None, input: "hello".to_owned() }, text("done")]);
     let held = host.world.hold_next(HoldPoint::ToolBody);
     host.followup(&agent, "a").unwrap();
     host.world.run_ready();
@@ -369,7 +369,7 @@ fn a_tool_call_is_durable_before_its_body_runs() {
 #[test]
 fn a_cancelled_tool_gets_an_error_result() {
     let (host, agent, _) = one();
-    host.world.script("s", [Reply::ToolCall { text: String::new(), input: "hello".to_owned() }]);
+    host.world.script("s", [Reply::ToolCall { text: String::new(), tool: None, input: "hello".to_owned() }]);
     let _held = host.world.hold_next(HoldPoint::ToolBody);
     host.followup(&agent, "a").unwrap();
     host.world.run();

@@ -12,6 +12,7 @@ use crate::env::wait::{WaitOn, waiting};
 use crate::env::{IdKind, ModelAnswer, ModelRequest, Shown, Signal, ToolCall};
 use crate::planted;
 use crate::session::event::{Body, Message, Record};
+use crate::tools::{ECHO, Offer, ToolAnswer, ToolError, ToolRun, ToolSource};
 
 use super::{Agent, By, Phase, unless};
 
@@ -243,7 +244,8 @@ impl Agent {
         for message in new {
             self.emit(By::HOST, Fact::ModelShown { session, message });
         }
-        let request = ModelRequest { session, turn, step, messages, signal: signal.clone() };
+        let tools = self.offer_tools();
+        let request = ModelRequest { session, turn, step, messages, tools, signal: signal.clone() };
         let model = self.0.env.model();
         let answer = waiting(&*self.0.env, WaitOn::Model { session }, model.call(request)).await;
         let text = (!answer.text.is_empty()).then(|| self.0.env.names().intern(&answer.text));
@@ -274,42 +276,100 @@ impl Agent {
         self.log(Body::AssistantMessage { turn, step, id, text, tools, interrupted });
     }
 
+    /// The tools of the next model request. What is offered anew or no longer is told.
+    fn offer_tools(&self) -> Offer {
+        let Some(source) = self.0.registry.upgrade().and_then(|registry| registry.tools()) else { return Offer::default() };
+        let offer = source.offer(self);
+        if offer.is_plain() && self.0.offered.borrow().is_none() {
+            return offer;
+        }
+        let names = self.0.env.names();
+        let now: Vec<Sym> = offer.tools().iter().map(|tool| names.intern(&tool.name)).collect();
+        let before = self.0.offered.replace(Some(now.clone())).unwrap_or_else(|| vec![names.intern(ECHO)]);
+        let session = self.id();
+        for tool in before.iter().filter(|tool| !now.contains(tool)) {
+            self.emit(By::HOST, Fact::ToolOffered { session, tool: *tool, offered: false });
+        }
+        for tool in now.iter().filter(|tool| !before.contains(tool)) {
+            self.emit(By::HOST, Fact::ToolOffered { session, tool: *tool, offered: true });
+        }
+        offer
+    }
+
+    /// Whether a call of that tool is carried out: it was offered in the last request, and it still would be. `echo` alone needs nobody.
+    fn may_call(&self, source: Option<&dyn ToolSource>, tool: &str) -> bool {
+        let Some(source) = source else { return tool == ECHO };
+        if planted!(self.0.env, T01) && source.exists(tool) {
+            return true;
+        }
+        let offered = match &*self.0.offered.borrow() {
+            None => tool == ECHO,
+            Some(names) => self.0.env.names().lookup(tool).is_some_and(|tool| names.contains(&tool)),
+        };
+        let visible = source.is_visible(self, tool);
+        sometimes!(self.0.env, offered && !visible, "tool/hidden-between-request-and-call");
+        sometimes!(self.0.env, !offered && source.exists(tool), "tool/hidden-and-called");
+        offered && visible
+    }
+
     /// Runs one tool. Its call is durable before its body starts, so that a crash can tell what may have happened from what did not.
     async fn run_tool(&self, turn: u32, step: u32, signal: &Signal, call: ToolCall) {
         let ToolCall { id: call, tool, input } = call;
+        let source = self.0.registry.upgrade().and_then(|registry| registry.tools());
         let mut call_seq = None;
-        let outcome: Result<Rc<str>, (&str, Rc<str>)> = if signal.is_cancelled() {
-            Err(("TOOL_NOT_STARTED", Rc::from("The turn was cancelled before the tool was started.")))
+        let outcome: ToolAnswer = if signal.is_cancelled() {
+            Err(ToolError::new("TOOL_NOT_STARTED", "The turn was cancelled before the tool was started."))
+        } else if !self.may_call(source.as_deref(), &tool) {
+            Err(ToolError::unknown(&tool))
         } else {
             call_seq = self
                 .log(Body::ToolCall { turn, step, call: call.clone(), tool: tool.clone(), input: input.clone() })
                 .map(|record| record.seq);
-            match self.barrier(signal).await {
-                Barrier::Cancelled => Err(("TOOL_ABORTED", Rc::from("The turn was cancelled before the tool was dispatched."))),
-                Barrier::Failed(why) => Err(("TOOL_NOT_DISPATCHED", why)),
-                Barrier::Durable => self.tool_body(signal, &tool, input).await,
+            let barrier = if planted!(self.0.env, T02) && &*tool != ECHO { Barrier::Durable } else { self.barrier(signal).await };
+            match barrier {
+                Barrier::Cancelled => {
+                    Err(ToolError::new("TOOL_ABORTED", "The turn was cancelled before the tool was dispatched."))
+                }
+                Barrier::Failed(_) => {
+                    Err(ToolError::new("TOOL_NOT_DISPATCHED", "The tool was not started: its call could not be stored."))
+                }
+                Barrier::Durable if &*tool == ECHO => self.echo(signal, input).await,
+                // What was taken away meanwhile is not called any more.
+                Barrier::Durable if !self.may_call(source.as_deref(), &tool) => Err(ToolError::unknown(&tool)),
+                Barrier::Durable => {
+                    let run =
+                        ToolRun { agent: Some(self.clone()), turn, call: call.clone(), input, signal: signal.clone() };
+                    match source {
+                        Some(source) => source.call(&tool, run).await,
+                        None => Err(ToolError::unknown(&tool)),
+                    }
+                }
             }
         };
+        let acts = &*tool != ECHO;
         let (text, error) = match outcome {
             Ok(text) => (text, None),
-            Err((code, text)) => (text, Some(Rc::from(code))),
+            Err(ToolError { code, text }) => (Rc::from(text), Some(Rc::from(code))),
         };
+        if acts {
+            let names = self.0.env.names();
+            let (call, tool, text) = (names.intern(&call), names.intern(&tool), names.intern(&text));
+            let fact = Fact::ToolEnded { session: self.id(), turn, call, tool, failed: error.is_some(), text };
+            self.emit(By::HOST, fact);
+        }
         let id = self.fresh_message();
         self.log(Body::ToolResult { turn, step, call, call_seq, id, text, error });
     }
 
-    async fn tool_body(&self, signal: &Signal, tool: &str, input: Rc<str>) -> Result<Rc<str>, (&'static str, Rc<str>)> {
-        if tool != "echo" {
-            return Err(("UNKNOWN_TOOL", Rc::from(format!("there is no tool `{tool}`"))));
-        }
+    async fn echo(&self, signal: &Signal, input: Rc<str>) -> ToolAnswer {
         let Some(held) = self.0.env.hold(HoldPoint::ToolBody, Some(self.id())) else { return Ok(input) };
         match unless(signal, held).await {
             None => {
                 sometimes!(self.0.env, true, "turn/cancelled-in-a-tool");
-                Err(("TOOL_ABORTED", Rc::from("The turn was cancelled while the tool ran.")))
+                Err(ToolError::new("TOOL_ABORTED", "The turn was cancelled while the tool ran."))
             }
             Some(Ok(())) => Ok(input),
-            Some(Err(error)) => Err(("TOOL_FAILED", Rc::from(error.to_string()))),
+            Some(Err(_)) => Err(ToolError::new("TOOL_FAILED", "The tool failed.")),
         }
     }
 

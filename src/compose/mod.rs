@@ -98,6 +98,12 @@ impl Parts {
         self.mounted.get().has(part)
     }
 
+    /// Whether any built-in tool is mounted, active or not.
+    #[must_use]
+    pub fn has_tools(&self) -> bool {
+        self.mounted.get().iter().any(|part| part.tool().is_some())
+    }
+
     /// Whether a tool is mounted and everything that it needs is, too.
     #[must_use]
     pub fn is_active(&self, part: Part) -> bool {

@@ -30,6 +30,7 @@ impl Subagents {
         content: Rc<str>,
         signal: Signal,
     ) -> Result<Sym, SubagentError> {
+        let _inside = self.enter()?;
         self.must_be_exact(sender, "message delivery requires the exact live sender agent")?;
         self.admit(sender)?;
         if self.rules.messaging == Messaging::Adjacent && sender.session().header().parent == Some(target) {
@@ -149,6 +150,7 @@ impl Subagents {
         if self.rules.messaging != Messaging::FollowUpAndReport {
             return Err(SubagentError::coded("UNSUPPORTED_CAPABILITY", "this revision of the contract has no reports"));
         }
+        self.parts().must_continue()?;
         self.unless_aborted(signal)?;
         self.admit(child)?;
         let Some(activation) = self.activation_of(child).filter(|_| self.is_exact(child)) else {
@@ -233,6 +235,7 @@ impl Subagents {
         target: Sym,
         signal: &Signal,
     ) -> Result<Rc<Activation>, SubagentError> {
+        self.parts().must_persist()?;
         let inspected = self.persistence.inspect(target).await;
         self.unless_aborted(signal)?;
         let stored = inspected.map_err(|error| self.unavailable(target, &error.to_string()))?;

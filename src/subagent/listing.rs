@@ -52,6 +52,7 @@ impl Subagents {
     /// `CANCELLED` or `SESSION_QUERY_CANCELLED` when the signal was raised, `STORAGE_FAILED` when the store cannot be enumerated, `SESSION_QUERY_*` for the parent's own
     /// log, `SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE` where listing by trace is asked.
     pub async fn list_children(self: &Rc<Self>, parent: Sym, signal: Signal) -> Result<Vec<ListedChild>, SubagentError> {
+        self.parts().must_list(self.rules.children_services)?;
         let listed = match self.rules.child_listing {
             ChildListing::Trace => Err(SubagentError::coded(
                 "SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE",

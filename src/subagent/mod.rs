@@ -11,6 +11,7 @@
 //! | `interrupt` | stopping a turn, and nothing else |
 //! | `settlement` | the residency watcher and the disposal transaction with its notice |
 //! | `drain` | closing admission and releasing trees |
+//! | `binding` | the manager coming and going with the agents that it is bound to |
 //! | `listing`, `catalog` | the listings of direct children, the parent's rows |
 //! | `queue` | changes to pending messages from outside |
 //!
@@ -18,6 +19,7 @@
 //! alive across one, and whatever was checked before a fact is checked again after it where it matters.
 
 mod activation;
+mod binding;
 mod catalog;
 mod delivery;
 pub(crate) mod depth;
@@ -49,6 +51,7 @@ use hostproof_spec::revision::{CapacityCode, Rules};
 use self::activation::{Activation, Materialization, Pool, Slot};
 use self::wait::ChildLocks;
 use crate::agent::{Agent, Registry};
+use crate::compose::{Listeners, Parts};
 use crate::env::wait::{Held, WaitOn};
 use crate::env::{Env, IdKind, Signal};
 use crate::persistence::Persistence;
@@ -58,6 +61,7 @@ use crate::providers::in_process::InProcess;
 use crate::providers::spawn::Spawn;
 use crate::session::SessionStore;
 use crate::session::event::Message;
+use crate::tools::Toolbox;
 
 pub use self::error::SubagentError;
 pub use self::interrupt::InterruptAuthority;
@@ -87,6 +91,8 @@ pub struct Subagents {
     scopes: RefCell<Vec<Rc<Scope>>>,
     materializing: RefCell<Vec<Rc<Materialization>>>,
     pools: RefCell<BTreeMap<Sym, Weak<Pool>>>,
+    listeners: Listeners,
+    toolbox: Toolbox,
     this: Weak<Self>,
 }
 
@@ -111,6 +117,8 @@ impl Subagents {
         Rc::new_cyclic(|this| Self {
             providers: Providers::new(env.clone(), built_in),
             locks: ChildLocks::new(env.clone()),
+            listeners: Listeners::new(env.clone()),
+            toolbox: Toolbox::default(),
             env,
             rules,
             registry,
@@ -123,6 +131,42 @@ impl Subagents {
             pools: RefCell::default(),
             this: this.clone(),
         })
+    }
+
+    /// The environment.
+    #[must_use]
+    pub fn env(&self) -> &Rc<dyn Env> {
+        &self.env
+    }
+
+    /// The rules of the revision.
+    #[must_use]
+    pub fn rules(&self) -> &'static Rules {
+        self.rules
+    }
+
+    /// The live agents.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// What the host is composed of.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        self.registry.parts()
+    }
+
+    /// Who listens to delegations.
+    #[must_use]
+    pub fn listeners(&self) -> &Listeners {
+        &self.listeners
+    }
+
+    /// The tools that were added to this host.
+    #[must_use]
+    pub fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
     }
 
     /// The providers of this host.

@@ -205,6 +205,9 @@ impl Subagents {
                 None,
                 Fact::EndEdge { session: activation.session, run: activation.epoch, reason: outcome.reason, text },
             );
+            if let Some(parent) = activation.ancestry.first() {
+                self.publish_edge(op, parent.handle(), activation.session, activation.epoch, true);
+            }
         }
         if planted!(self.env, M32) {
             self.remove_later(activation.session);

@@ -60,8 +60,10 @@ impl Subagents {
         signal: Signal,
         registered: impl FnOnce(&Agent),
     ) -> Result<Started, SubagentError> {
+        let _inside = self.enter()?;
         self.admit(parent)?;
         self.must_be_exact(parent, "subagent creation requires the exact live parent agent")?;
+        self.parts().must_persist()?;
         let child = match start.child {
             Some(child) if self.text(child).is_empty() => {
                 return Err(SubagentError::coded("INVALID_ARGUMENT", "a reserved child id must not be empty"));
@@ -324,6 +326,7 @@ impl Subagents {
         self.take_ownership(op, parent, activation)?;
         activation.started.set(true);
         self.emit(op, Some(parent), Fact::StartEdge { session: activation.session, run: activation.epoch });
+        self.publish_edge(op, parent.handle(), activation.session, activation.epoch, false);
         let (this, watched) = (self.this(), activation.clone());
         let label = TaskLabel { role: "residency-watcher", session: Some(activation.session) };
         self.env.spawn(label, Box::pin(async move { this.watch_residency(&watched).await }));

@@ -208,29 +208,33 @@ impl Subagents {
     /// Whether a built-in tool is there for `agent`: mounted, with everything that it needs, and of use to it.
     fn is_active_for(&self, agent: &Agent, part: Part) -> bool {
         // Only a child has somebody to report to.
-        self.parts().is_active(part) && (part != Part::Report || self.is_resident(agent))
+        let useful = part != Part::Report || self.is_resident(agent);
+        // A child can always report: its filter was made before it got the tool.
+        let seen = part == Part::Report || part.tool().is_some_and(|tool| agent.composition().sees(tool));
+        self.parts().is_active(part) && useful && seen
     }
 }
 
 impl ToolSource for Subagents {
     fn offer(&self, agent: &Agent) -> Offer {
         let added = self.toolbox().all();
-        let parts = self.parts();
-        if added.is_empty() && Part::ALL.into_iter().all(|part| part.tool().is_none() || !parts.has(part)) {
+        let sees = |tool: &str| agent.composition().sees(tool);
+        if added.is_empty() && !self.parts().has_tools() && sees(ECHO) {
             return Offer::default();
         }
         let built_in = Part::ALL.into_iter().filter(|part| self.is_active_for(agent, *part));
         let tools = [ECHO_SPEC]
             .into_iter()
+            .filter(|tool| sees(&tool.name))
             .chain(built_in.filter_map(|part| spec(part, self.rules())))
-            .chain(added.iter().map(|tool| tool.spec()));
+            .chain(added.iter().map(|tool| tool.spec()).filter(|tool| sees(&tool.name)));
         Offer(Some(tools.collect()))
     }
 
     fn is_visible(&self, agent: &Agent, tool: &str) -> bool {
         match built_in(tool) {
             Some(part) => self.is_active_for(agent, part),
-            None => tool == ECHO || self.toolbox().get(tool).is_some(),
+            None => (tool == ECHO || self.toolbox().get(tool).is_some()) && agent.composition().sees(tool),
         }
     }
 

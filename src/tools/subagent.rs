@@ -76,6 +76,7 @@ pub(super) async fn run(manager: Rc<Subagents>, run: ToolRun) -> ToolAnswer {
         child: None,
         content: Rc::from(prompt),
         max_depth: DepthPolicy::default().resolve(&acting.manager.env().settings()),
+        options: None,
     };
     let started = async {
         let Acting { manager, agent, op, signal, .. } = &acting;

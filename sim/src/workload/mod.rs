@@ -8,6 +8,7 @@ mod whole;
 
 use std::collections::BTreeMap;
 
+use hostproof_spec::composition::PartSet;
 use hostproof_spec::history::{List, Verb};
 use hostproof_spec::operation::{InterruptBy, Operation};
 use hostproof_spec::revision::{Messaging, Rules};
@@ -27,6 +28,9 @@ use crate::world::uuid;
 pub struct Workload {
     /// What the model answers.
     pub script: ModelScript,
+    /// Services and tools that each process begins with; every service and no tool when absent.
+    #[serde(default, skip_serializing_if = "PartSet::is_default")]
+    pub parts: PartSet,
     /// One phase a process.
     pub phases: Vec<Phase>,
     /// Whether the last process is shut down in order at the end.
@@ -547,6 +551,7 @@ impl Generator<'_> {
                     8 => Reply::Text { text: String::new() },
                     9..=12 => Reply::ToolCall {
                         text: if draw(20 + index, 2) == 0 { String::new() } else { text },
+                        tool: None,
                         input: format!("echo {index}"),
                     },
                     13 | 14 => Reply::Failure { text: String::new(), message: "the model is away".to_owned() },
@@ -730,6 +735,9 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
         sessions.insert(session.id.clone(), generator.replies(index as u64));
     }
     workload.script = ModelScript { sessions, default: None };
+    if class == WorkloadClass::Whole {
+        whole::compose(&generator, &mut workload);
+    }
     workload
 }
 

@@ -5,7 +5,9 @@
 use hostproof_spec::history::Verb;
 use hostproof_spec::revision::Rules;
 
-use super::{Generator, Made};
+use super::{Generator, Made, Workload};
+
+mod tools;
 
 /// One family of operations.
 struct Family {
@@ -15,7 +17,7 @@ struct Family {
     operation: fn(&mut Generator<'_>, Verb) -> Option<Made>,
 }
 
-const FAMILIES: &[Family] = &[];
+const FAMILIES: &[Family] = &[tools::FAMILY];
 
 /// The weights of every family.
 pub(super) fn weights(rules: &Rules) -> Vec<(Verb, u32)> {
@@ -25,4 +27,9 @@ pub(super) fn weights(rules: &Rules) -> Vec<(Verb, u32)> {
 /// Draws an operation of whichever family has the verb.
 pub(super) fn operation(generator: &mut Generator<'_>, verb: Verb) -> Option<Made> {
     FAMILIES.iter().find_map(|family| (family.operation)(generator, verb))
+}
+
+/// What a workload is beside its operations: what its processes are composed of, and what the model calls.
+pub(super) fn compose(generator: &Generator<'_>, workload: &mut Workload) {
+    tools::compose(generator, workload);
 }

@@ -184,7 +184,15 @@ fn refused(cx: &mut Cx<'_>, op: Sym, class: RefusalClass) {
     let Some(effect) = state.effect else { return };
     let may_fail_late = matches!(
         state.verb,
-        None | Some(Verb::DrainAll | Verb::DrainChildren | Verb::DrainDescendants | Verb::DisposeSession | Verb::Flush)
+        None
+            | Some(
+                Verb::DrainAll
+                    | Verb::DrainChildren
+                    | Verb::DrainDescendants
+                    | Verb::DisposeSession
+                    | Verb::Flush
+                    | Verb::Unmount
+            )
     );
     let never_begun = matches!(
         class,
@@ -205,7 +213,10 @@ fn late(cx: &mut Cx<'_>, op: Sym) {
     let Some(state) = cx.world.ops.get(op) else { return };
     let Outcome::Refused(refused) = state.outcome else { return };
     let entered = state.entered;
-    let drain = matches!(state.verb, Some(Verb::DrainAll | Verb::DrainChildren | Verb::DrainDescendants | Verb::DisposeSession));
+    let drain = matches!(
+        state.verb,
+        Some(Verb::DrainAll | Verb::DrainChildren | Verb::DrainDescendants | Verb::DisposeSession | Verb::Unmount)
+    );
     let hit = match cx.event.fact {
         Fact::Inserted { source, .. } => !matches!(source, Source::Notice { .. }),
         Fact::AgentEntered { .. } | Fact::ActivationOpened { .. } | Fact::CatalogRow { .. } => true,

@@ -35,6 +35,12 @@ pub enum Field {
     Scopes,
     /// Catalog rows.
     Rows,
+    /// Offers and calls of tools, with what they ask for.
+    Tools,
+    /// Parts of the host that were mounted and unmounted.
+    Parts,
+    /// Listeners to delegations and what they hear.
+    Listeners,
 }
 
 /// A set of [`Field`]s.
@@ -93,6 +99,9 @@ impl FieldSet {
                 "observe:activations" => Field::Activations,
                 "observe:scopes" => Field::Scopes,
                 "observe:rows" => Field::Rows,
+                "observe:tools" => Field::Tools,
+                "observe:parts" => Field::Parts,
+                "observe:listeners" => Field::Listeners,
                 _ => continue,
             };
             set = set.with(field);

@@ -19,6 +19,7 @@ mod message_fate;
 mod nothing_after_dispose;
 mod notices;
 mod one_activation;
+mod parts;
 mod rejected_start;
 mod release_order;
 mod table;
@@ -26,6 +27,7 @@ mod table;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod world;
 
 use crate::history::{Event, Fact};
@@ -165,6 +167,8 @@ invariants! {
     durable: durable::DurableIsDurable = durable::ABOUT;
     nothing_after_dispose: nothing_after_dispose::NothingAfterDispose = nothing_after_dispose::ABOUT;
     liveness: liveness::Liveness = liveness::ABOUT;
+    tools: tools::Tools = tools::ABOUT;
+    parts: parts::Parts = parts::ABOUT;
 }
 
 /// All invariants over one history at a time.

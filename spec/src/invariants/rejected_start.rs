@@ -14,6 +14,7 @@
 use super::table::{Reset, Table};
 use super::world::Outcome;
 use super::{Check, Cx, Field, Invariant};
+use crate::composition::Part;
 use crate::history::{Fact, Verb};
 use crate::names::Sym;
 use crate::refusal::RefusalClass;
@@ -106,7 +107,9 @@ impl Check for RejectedStart {
                 let invoked = cx.event.op.and_then(|op| cx.world.ops.get(op)).map(|state| state.invoked);
                 self.left_behind(cx, session, "is listed", invoked);
             }
-            Fact::Invoked { verb: Verb::DrainAll, .. } => self.closes(cx, None),
+            Fact::Invoked { verb: Verb::DrainAll, .. } | Fact::PartChanged { part: Part::Agents, mounted: false } => {
+                self.closes(cx, None);
+            }
             Fact::ScopeClosed { root: agent } | Fact::DisposalOpened { agent, .. } => {
                 if let Some(session) = cx.world.session_of(agent) {
                     self.closes(cx, Some(session));

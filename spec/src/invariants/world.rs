@@ -2,6 +2,7 @@
 //! read; must never judge.
 
 use super::table::{Reset, Table};
+use crate::composition::Part;
 use crate::history::{Authority, CloseCause, Event, Fact, Source, StorageFault, Verb};
 use crate::names::Sym;
 use crate::refusal::RefusalClass;
@@ -332,6 +333,12 @@ impl World {
                 self.process_mut(event.process).life = Life::Stopped(at);
             }
             Fact::FaultsStopped => self.faults_stopped = true,
+            // The manager goes and comes with its agents.
+            Fact::PartChanged { part: Part::Agents, mounted } => {
+                let process = self.process_mut(event.process);
+                process.unloading = (!mounted).then_some(at);
+                process.unloaded = None;
+            }
             Fact::Invoked { verb, target, authority } => {
                 let Some(op) = event.op else { return };
                 if verb == Verb::DrainAll {

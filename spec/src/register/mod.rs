@@ -26,10 +26,12 @@ mod list;
 mod live;
 mod log;
 mod notice;
+mod part;
 mod prov;
 mod settle;
 mod start;
 mod tail;
+mod tool;
 mod turn;
 
 /// How strongly a requirement binds a host that somebody else wrote.
@@ -205,6 +207,8 @@ pub const AREAS: &[Area] = &[
     Area { name: "CODE", title: "refusals and their codes", rows: code::ROWS },
     Area { name: "LIVE", title: "liveness and legal waits", rows: live::ROWS },
     Area { name: "PROV", title: "providers, capabilities and policies", rows: prov::ROWS },
+    Area { name: "PART", title: "services and tools that come and go", rows: part::ROWS },
+    Area { name: "TOOL", title: "what a model may call", rows: tool::ROWS },
 ];
 
 /// Every requirement, in reading order.

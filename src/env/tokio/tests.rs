@@ -12,6 +12,7 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::env::{ModelAnswer, ModelRequest, Signal};
+use crate::tools::Offer;
 use crate::persistence::{Persistence, WriteError, Writer};
 use crate::session::event::{Body, Header, Record};
 
@@ -185,7 +186,7 @@ fn paths_do_not_leave_the_store() {
 
 fn ask(env: &Rc<TokioEnv>, turn: u32, signal: &Signal) -> LocalFuture<ModelAnswer> {
     let session = env.names().intern(ID);
-    env.model().call(ModelRequest { session, turn, step: 1, messages: Vec::new(), signal: signal.clone() })
+    env.model().call(ModelRequest { session, turn, step: 1, messages: Vec::new(), tools: Offer::default(), signal: signal.clone() })
 }
 
 #[test]
@@ -193,7 +194,7 @@ fn the_scripted_model_plays_its_replies_in_order_and_then_the_traceable_default(
     let store = tempfile::tempdir().unwrap();
     run(async {
         let replies = vec![
-            Reply::ToolCall { text: "first".to_owned(), input: "x".to_owned() },
+            Reply::ToolCall { text: "first".to_owned(), tool: None, input: "x".to_owned() },
             Reply::Failure { text: "half".to_owned(), message: "broken pipe".to_owned() },
             Reply::Hang { text: "so far".to_owned() },
             Reply::Refusal,

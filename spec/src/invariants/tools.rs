@@ -1,0 +1,209 @@
+//! `tools`: what the model of an agent may call, and what becomes of a call. Owns offers and open calls; must never judge what a tool asks of the continuation manager
+//! (the other invariants do: it is an operation like any other).
+//!
+//! * A tool acts as the registry's entry for the calling session, and what it asks for is asked by that very object (TOOL-01).
+//! * A body begins only for a tool that the last model request of this agent object offered (TOOL-02), and a tool is offered only while it and everything that it needs is
+//!   mounted (TOOL-03).
+//! * A body begins only when the record of its call is durable (TOOL-04), where the session had storage when it entered.
+//! * Each call gets one answer before its turn ends (TOOL-05).
+//!
+//! Needs `tools`, `turns`, `registry`; TOOL-03 and TOOL-04 need `parts`, TOOL-04 also `log` and `durable`, TOOL-01 `origin`. It cannot see what `echo` does, which acts on nothing.
+
+use super::table::{Reset, Table};
+use super::{Check, Cx, Field, Invariant};
+use crate::composition::{Part, PartSet};
+use crate::history::{Fact, RecordKind};
+use crate::names::Sym;
+
+pub(super) const ABOUT: Invariant = Invariant {
+    name: "tools",
+    title: "a tool is called by whom it was offered to, acts as that agent, and answers once",
+    requirements: &["TOOL-01", "TOOL-02", "TOOL-03", "TOOL-04", "TOOL-05"],
+    fields: &[Field::Tools, Field::Turns, Field::Registry],
+};
+
+/// A call whose body began.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    call: Sym,
+    turn: u32,
+    began: usize,
+}
+
+#[derive(Debug, Default)]
+struct Caller {
+    /// Tools beside `echo` that the last request offered.
+    offered: Vec<Sym>,
+    open: Vec<Open>,
+    /// Calls of this turn that were answered.
+    answered: Vec<Sym>,
+    /// Sequence number of the last record of a call.
+    called: Option<u32>,
+    /// Whether it had storage when it entered.
+    stored: bool,
+}
+
+impl Reset for Caller {
+    fn reset(&mut self) {
+        self.offered.clear();
+        self.open.clear();
+        self.answered.clear();
+        self.called = None;
+        self.stored = false;
+    }
+}
+
+/// An operation that a tool asks for.
+#[derive(Debug, Default)]
+struct Asked {
+    by: Option<Sym>,
+}
+
+impl Reset for Asked {}
+
+#[derive(Default)]
+pub(super) struct Tools {
+    callers: Table<Caller>,
+    asked: Table<Asked>,
+    mounted: PartSet,
+    /// Span of the last change of a part.
+    changed: u32,
+}
+
+impl Check for Tools {
+    fn observe(&mut self, cx: &mut Cx<'_>) {
+        match cx.event.fact {
+            Fact::SessionEntered { session } => {
+                let stored = self.mounted.has(Part::Persistence);
+                let caller = self.callers.entry(session);
+                caller.reset();
+                caller.stored = stored;
+            }
+            Fact::AgentEntered { session, .. } => {
+                let caller = self.callers.entry(session);
+                caller.offered.clear();
+                caller.open.clear();
+            }
+            Fact::ToolOffered { session, tool, offered } => self.offered(cx, session, tool, offered),
+            Fact::Appended { session, seq, record: RecordKind::ToolCall } => self.callers.entry(session).called = Some(seq),
+            Fact::ToolStarted { session, turn, call, tool } => self.started(cx, session, turn, call, tool),
+            Fact::Invoked { .. } => self.asks(cx),
+            Fact::ToolEnded { session, call, failed, .. } => self.ended(cx, session, call, failed),
+            Fact::TurnEnded { session, turn, .. } => self.turn_ended(cx, session, turn),
+            Fact::PartChanged { part, mounted } => {
+                self.mounted = if mounted { self.mounted.with(part) } else { self.mounted.without(part) };
+                self.changed = cx.event.span;
+            }
+            Fact::ProcessStarted => {
+                self.mounted = PartSet::SERVICES;
+                self.changed = 0;
+            }
+            Fact::ProcessCrashed | Fact::ProcessStopped => {
+                for (session, caller) in self.callers.iter_mut() {
+                    if cx.world.sessions.get(session).is_none_or(|state| state.process == cx.event.process) {
+                        caller.reset();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn clear(&mut self) {
+        self.callers.clear();
+        self.asked.clear();
+        self.mounted = PartSet::SERVICES;
+        self.changed = 0;
+    }
+}
+
+impl Tools {
+    fn offered(&mut self, cx: &mut Cx<'_>, session: Sym, tool: Sym, offered: bool) {
+        let offers = &mut self.callers.entry(session).offered;
+        offers.retain(|known| *known != tool);
+        if !offered {
+            return;
+        }
+        offers.push(tool);
+        let name = cx.name(tool);
+        let Some(part) = Part::ALL.into_iter().find(|part| part.tool() == Some(&*name)) else { return };
+        let active = self.mounted.has(part) && self.mounted.has_all(part.needs(cx.rules));
+        // Whoever is told of an offer may unmount what the next line tells.
+        if !active && cx.has(Field::Parts) && !cx.same_span(self.changed) {
+            let message = format!("{} was offered {name}, which is not mounted or lacks what it needs", cx.name(session));
+            cx.broken("TOOL-03", Some(session), None, message);
+        }
+    }
+
+    fn started(&mut self, cx: &mut Cx<'_>, session: Sym, turn: u32, call: Sym, tool: Sym) {
+        if let (Some(op), Some(actor)) = (cx.event.op, cx.event.actor) {
+            self.asked.entry(op).by = Some(actor);
+            if cx.has(Field::Origin) && cx.world.agent_of(session) != Some(actor) {
+                let message = format!("{} of {} acts as {}, which is not its agent", cx.name(tool), cx.name(session), cx.name(actor));
+                cx.broken("TOOL-01", Some(session), None, message);
+            }
+        }
+        let caller = self.callers.entry(session);
+        let (offered, called, stored) = (caller.offered.contains(&tool), caller.called, caller.stored);
+        let twice = caller.open.iter().find(|open| open.call == call).map(|open| open.began);
+        caller.open.push(Open { call, turn, began: cx.at });
+        if !offered {
+            let message = format!("{} called {}, which it was not offered, and it was carried out", cx.name(session), cx.name(tool));
+            cx.broken("TOOL-02", Some(session), None, message);
+        }
+        if let Some(first) = twice {
+            let message = format!("{} of {} began twice", cx.name(call), cx.name(session));
+            cx.broken("TOOL-05", Some(session), Some(first), message);
+        }
+        let durable = cx.world.sessions.get(session).map_or(0, |state| state.durable);
+        if stored
+            && cx.has(Field::Parts)
+            && cx.has(Field::Log)
+            && cx.has(Field::Durable)
+            && called.is_none_or(|called| called >= durable)
+        {
+            let message = format!("{} of {} began before the record of its call was durable", cx.name(tool), cx.name(session));
+            cx.broken("TOOL-04", Some(session), None, message);
+        }
+    }
+
+    fn asks(&self, cx: &mut Cx<'_>) {
+        let Some(op) = cx.event.op else { return };
+        let Some(by) = self.asked.get(op).and_then(|asked| asked.by) else { return };
+        if cx.event.actor != Some(by) {
+            let message = format!("what a tool of {} asked for was asked by somebody else", cx.name(by));
+            cx.broken("TOOL-01", Some(op), None, message);
+        }
+    }
+
+    fn ended(&mut self, cx: &mut Cx<'_>, session: Sym, call: Sym, failed: bool) {
+        let caller = self.callers.entry(session);
+        let open = caller.open.iter().position(|open| open.call == call);
+        let again = caller.answered.contains(&call);
+        caller.answered.push(call);
+        match open {
+            Some(at) => {
+                caller.open.remove(at);
+            }
+            None if !failed => {
+                let message = format!("{} of {} was answered as done, and its body never began", cx.name(call), cx.name(session));
+                cx.broken("TOOL-05", Some(session), None, message);
+            }
+            None => {}
+        }
+        if again {
+            let message = format!("{} of {} was answered twice", cx.name(call), cx.name(session));
+            cx.broken("TOOL-05", Some(session), None, message);
+        }
+    }
+
+    fn turn_ended(&mut self, cx: &mut Cx<'_>, session: Sym, turn: u32) {
+        let Some(caller) = self.callers.get_mut(session) else { return };
+        caller.answered.clear();
+        let left = caller.open.iter().find(|open| open.turn == turn).copied();
+        if let Some(Open { call, began, .. }) = left {
+            let message = format!("turn {turn} of {} ended before {} was answered", cx.name(session), cx.name(call));
+            cx.broken("TOOL-05", Some(session), Some(began), message);
+        }
+    }
+}
