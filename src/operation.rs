@@ -62,7 +62,8 @@ pub(crate) fn conclude(env: &Rc<dyn Env>, op: Sym, actor: Option<&Agent>, target
         Ok(answer) => {
             if let (Some(rows), Some(parent)) = (&answer.rows, target) {
                 for (index, row) in (0..).zip(rows) {
-                    let fact = Fact::Listed { parent, index, session: row.session, row: row.row, created_at: Some(row.created_at) };
+                    let fact =
+                        Fact::Listed { parent, index, session: row.session, row: row.row, created_at: Some(row.created_at) };
                     tell(&**env, Some(op), actor, fact);
                 }
             }
@@ -422,7 +423,10 @@ impl Driver {
         unless_aborted(signal)?;
         self.must_not_be_live(id)?;
         if !self.host.registry().parts().has(Part::Persistence) {
-            return Err(SubagentError::coded("PERSISTENCE_UNAVAILABLE", "resuming a session requires the session persistence service"));
+            return Err(SubagentError::coded(
+                "PERSISTENCE_UNAVAILABLE",
+                "resuming a session requires the session persistence service",
+            ));
         }
         let stored = self.host.persistence().inspect(id).await;
         unless_aborted(signal)?;

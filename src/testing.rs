@@ -430,10 +430,7 @@ impl Model for Scripted {
                 Reply::ToolCall { text, tool, input } => {
                     let id = world.fresh_id(IdKind::Run);
                     let tool = tool.map_or_else(|| Rc::from("echo"), Rc::from);
-                    ModelAnswer {
-                        tools: vec![ToolCall { id, tool, input: Rc::from(input) }],
-                        ..plain(Answer::ToolCalls, text)
-                    }
+                    ModelAnswer { tools: vec![ToolCall { id, tool, input: Rc::from(input) }], ..plain(Answer::ToolCalls, text) }
                 }
                 Reply::Failure { text, message } => {
                     ModelAnswer { failure: Some(Rc::from(message)), ..plain(Answer::Failure, text) }

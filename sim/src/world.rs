@@ -427,7 +427,7 @@ impl World {
         self.hash.set(0);
         self.events_hash.set(0);
         self.shape_hash.set(0);
-        self.ids.set([0; 3]);
+        self.ids.set([0; 4]);
         self.history.borrow_mut().clear();
         self.entities.borrow_mut().clear();
         self.faults.borrow_mut().clear();

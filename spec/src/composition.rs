@@ -230,7 +230,11 @@ mod tests {
         assert_eq!(needs(Revision::R20260806), PartSet::NONE.with(Part::Agents));
         assert_eq!(needs(Revision::R20260901), PartSet::NONE.with(Part::Agents));
         for revision in Revision::ALL {
-            assert_eq!(Part::SendMessage.needs(revision.rules()), PartSet::NONE, "a message is refused when it is sent, not hidden");
+            assert_eq!(
+                Part::SendMessage.needs(revision.rules()),
+                PartSet::NONE,
+                "a message is refused when it is sent, not hidden"
+            );
         }
     }
 

@@ -337,8 +337,7 @@ impl Agent {
                 // What was taken away meanwhile is not called any more.
                 Barrier::Durable if !self.may_call(source.as_deref(), &tool) => Err(ToolError::unknown(&tool)),
                 Barrier::Durable => {
-                    let run =
-                        ToolRun { agent: Some(self.clone()), turn, call: call.clone(), input, signal: signal.clone() };
+                    let run = ToolRun { agent: Some(self.clone()), turn, call: call.clone(), input, signal: signal.clone() };
                     match source {
                         Some(source) => source.call(&tool, run).await,
                         None => Err(ToolError::unknown(&tool)),

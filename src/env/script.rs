@@ -10,9 +10,9 @@ use hostproof_spec::script::{ModelScript, Reply};
 use hostproof_spec::wire::HoldPoint;
 use rustc_hash::FxHashMap;
 
-use crate::tools::ECHO;
 use crate::env::select::{Either, select2};
 use crate::env::{Env, LocalFuture, Model, ModelAnswer, ModelRequest, ToolCall};
+use crate::tools::ECHO;
 
 /// How long a request takes before it is answered: `None` is at once.
 pub type Delay = Rc<dyn Fn(&ModelRequest) -> Option<LocalFuture<()>>>;

@@ -205,17 +205,21 @@ impl Subagents {
         run.announce(parent.handle());
         self.emit(op, Some(parent), Fact::RunPublished { session: run.id, run: run.run, parent: parent.id(), agent });
         self.emit(op, Some(parent), Fact::StartEdge { session: run.id, run: run.run });
+        self.publish_edge(op, parent.handle(), run.id, run.run, false);
     }
 
     /// Tells the result of a run and its end edge, whenever it comes. The release has a time of its own.
     fn follow_to_its_result(&self, run: &Rc<Run>, result: LocalFuture<Settled>, hold: Option<Hold>) {
-        let (env, run) = (self.env.clone(), run.clone());
+        let (env, manager, run) = (self.env.clone(), self.this.clone(), run.clone());
         self.env.spawn(
             TaskLabel { role: "run-result", session: Some(run.id) },
             Box::pin(async move {
                 let settled = result.await;
                 if let Some(parent) = run.announced() {
                     tell_end(&*env, parent, &run, &settled);
+                    if let Some(manager) = manager.upgrade() {
+                        manager.publish_edge(None, parent, run.id, run.run, true);
+                    }
                 }
                 run.settle(settled);
                 drop(hold);

@@ -60,7 +60,8 @@ impl Acting {
         work: impl Future<Output = Result<Answer, SubagentError>>,
     ) -> Result<Answer, SubagentError> {
         let _asking = self.agent.asking(self.op);
-        let authority = if matches!(verb, Verb::ListChildren | Verb::ListDescendants) { Authority::Holder } else { Authority::Object };
+        let authority =
+            if matches!(verb, Verb::ListChildren | Verb::ListDescendants) { Authority::Holder } else { Authority::Object };
         self.emit(Fact::Invoked { verb, target, authority });
         let answered = acting(&*self.env, self.op, work).await;
         conclude(&self.env, self.op, Some(&self.agent), target, &answered);

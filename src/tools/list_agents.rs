@@ -22,11 +22,7 @@ pub(super) fn spec(rules: &Rules) -> ToolSpec {
     } else {
         r#"{"type":"object","properties":{"scope":{"type":"string","enum":["children"]}},"additionalProperties":false}"#
     };
-    ToolSpec {
-        name: Cow::Borrowed("list_agents"),
-        description: Cow::Borrowed(DESCRIPTION),
-        schema: Cow::Borrowed(schema),
-    }
+    ToolSpec { name: Cow::Borrowed("list_agents"), description: Cow::Borrowed(DESCRIPTION), schema: Cow::Borrowed(schema) }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

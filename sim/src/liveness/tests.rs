@@ -72,7 +72,7 @@ fn late_message(yields: u32) -> Expansion {
         aborts: Vec::new(),
         end: End::Last,
     };
-    let workload = Workload { script: ModelScript::default(), phases: vec![phase], shutdown: true };
+    let workload = Workload { script: ModelScript::default(), phases: vec![phase], shutdown: true, ..Workload::default() };
     Expansion { on: FaultSet::NONE, plan: Plan { strategy: Strategy::Fifo, ..Plan::default() }, workload }
 }
 

@@ -182,7 +182,7 @@ fn padded() -> Workload {
         aborts: vec![Abort { op: "p3".to_owned(), after: 2 }],
         ..Phase::default()
     };
-    Workload { script: hanging(&[child(1), child(3)]), phases: vec![phase], shutdown: true }
+    Workload { script: hanging(&[child(1), child(3)]), phases: vec![phase], shutdown: true, ..Workload::default() }
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn an_operation_goes_even_if_another_one_must_go_before_it() {
         stranger_interrupts("interrupt", 1),
     ];
     let phase = Phase { clients: vec![steps], ..Phase::default() };
-    let workload = Workload { script: hanging(&[child(1)]), phases: vec![phase], shutdown: false };
+    let workload = Workload { script: hanging(&[child(1)]), phases: vec![phase], shutdown: false, ..Workload::default() };
     let (mut runner, whole) = made(Bug::M06, workload.clone(), Plan::default());
     assert!(whole.finding.is_some());
     let mut alone = workload;

@@ -184,15 +184,9 @@ fn refused(cx: &mut Cx<'_>, op: Sym, class: RefusalClass) {
     let Some(effect) = state.effect else { return };
     let may_fail_late = matches!(
         state.verb,
-        None
-            | Some(
-                Verb::DrainAll
-                    | Verb::DrainChildren
-                    | Verb::DrainDescendants
-                    | Verb::DisposeSession
-                    | Verb::Flush
-                    | Verb::Unmount
-            )
+        None | Some(
+            Verb::DrainAll | Verb::DrainChildren | Verb::DrainDescendants | Verb::DisposeSession | Verb::Flush | Verb::Unmount
+        )
     );
     let never_begun = matches!(
         class,

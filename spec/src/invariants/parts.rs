@@ -227,7 +227,8 @@ impl Parts {
 
 fn unheard(cx: &mut Cx<'_>, due: Due) {
     let which = if due.ended { "end" } else { "start" };
-    let message = format!("{} did not hear the {which} edge of {}, which is in its scope", cx.name(due.listener), cx.name(due.run));
+    let message =
+        format!("{} did not hear the {which} edge of {}, which is in its scope", cx.name(due.listener), cx.name(due.run));
     cx.broken("PART-06", Some(due.listener), Some(due.edge), message);
 }
 

@@ -139,7 +139,8 @@ impl Tools {
         if let (Some(op), Some(actor)) = (cx.event.op, cx.event.actor) {
             self.asked.entry(op).by = Some(actor);
             if cx.has(Field::Origin) && cx.world.agent_of(session) != Some(actor) {
-                let message = format!("{} of {} acts as {}, which is not its agent", cx.name(tool), cx.name(session), cx.name(actor));
+                let message =
+                    format!("{} of {} acts as {}, which is not its agent", cx.name(tool), cx.name(session), cx.name(actor));
                 cx.broken("TOOL-01", Some(session), None, message);
             }
         }
@@ -148,7 +149,8 @@ impl Tools {
         let twice = caller.open.iter().find(|open| open.call == call).map(|open| open.began);
         caller.open.push(Open { call, turn, began: cx.at });
         if !offered {
-            let message = format!("{} called {}, which it was not offered, and it was carried out", cx.name(session), cx.name(tool));
+            let message =
+                format!("{} called {}, which it was not offered, and it was carried out", cx.name(session), cx.name(tool));
             cx.broken("TOOL-02", Some(session), None, message);
         }
         if let Some(first) = twice {

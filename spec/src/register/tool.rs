@@ -13,8 +13,14 @@ pub(super) const ROWS: &[Requirement] = &[
         TOOL,
         "A tool acts as the agent that calls it: what it asks for is judged by the authority of that very object, and a listing that it showed before grants nothing.",
     ),
-    row("TOOL-02", Must, ALL, D16, "A tool that an agent is not offered is not carried out when its model calls it all the same.")
-        .because("a filter that only hides would be no boundary"),
+    row(
+        "TOOL-02",
+        Must,
+        ALL,
+        D16,
+        "A tool that an agent is not offered is not carried out when its model calls it all the same.",
+    )
+    .because("a filter that only hides would be no boundary"),
     row(
         "TOOL-03",
         Must,

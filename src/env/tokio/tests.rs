@@ -12,9 +12,9 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::env::{ModelAnswer, ModelRequest, Signal};
-use crate::tools::Offer;
 use crate::persistence::{Persistence, WriteError, Writer};
 use crate::session::event::{Body, Header, Record};
+use crate::tools::Offer;
 
 const ID: &str = "0b0c0d0e-0000-4000-8000-000000000001";
 const BUDGET: Duration = Duration::from_secs(5);
@@ -186,7 +186,14 @@ fn paths_do_not_leave_the_store() {
 
 fn ask(env: &Rc<TokioEnv>, turn: u32, signal: &Signal) -> LocalFuture<ModelAnswer> {
     let session = env.names().intern(ID);
-    env.model().call(ModelRequest { session, turn, step: 1, messages: Vec::new(), tools: Offer::default(), signal: signal.clone() })
+    env.model().call(ModelRequest {
+        session,
+        turn,
+        step: 1,
+        messages: Vec::new(),
+        tools: Offer::default(),
+        signal: signal.clone(),
+    })
 }
 
 #[test]

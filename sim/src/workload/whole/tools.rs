@@ -102,7 +102,8 @@ fn called(generator: &Generator<'_>, ids: &[String], session: u64, call: u64) ->
     };
     let (tool, input) = match draw(0, 12) {
         0..=2 => {
-            let mut task = json!({ "description": format!("delegated {session} {call}"), "prompt": format!("do {session} {call}") });
+            let mut task =
+                json!({ "description": format!("delegated {session} {call}"), "prompt": format!("do {session} {call}") });
             if draw(3, 4) == 0 {
                 task["run_in_background"] = Value::Bool(draw(4, 3) != 0);
             }
@@ -114,7 +115,10 @@ fn called(generator: &Generator<'_>, ids: &[String], session: u64, call: u64) ->
         }
         6 => ("report", json!({ "output": format!("so far {session} {call}") })),
         7 | 8 => ("interrupt_agent", json!({ "agent_id": somebody() })),
-        9 | 10 => ("list_agents", [json!({}), json!({ "scope": "children" }), json!({ "scope": "descendants" })][draw(5, 3) as usize].clone()),
+        9 | 10 => (
+            "list_agents",
+            [json!({}), json!({ "scope": "children" }), json!({ "scope": "descendants" })][draw(5, 3) as usize].clone(),
+        ),
         _ => ("no_such_tool", json!({})),
     };
     let input = if draw(6, 16) == 0 { "not an object".to_owned() } else { input.to_string() };
