@@ -62,14 +62,36 @@ fn another_build_must_tell_the_same() {
     let said = run_in(dir.path(), "sim audit --trials 8 --other-program ./other-hostproof --json").with(0).json("sim-audit");
     assert_eq!(said["data"]["elsewhere"], 16, "two processes told 8 each");
     assert!(run_in(dir.path(), "sim audit --trials 8 --other-program ./none").with(2).problem().contains("./none"));
-    // A program that is something else fails, and is no proof of anything.
-    let script = dir.path().join("no-hostproof");
-    std::fs::write(&script, "#!/bin/sh\necho no audits here >&2\nexit 1\n").expect("written");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("changed");
-        let ended = run_in(dir.path(), "sim audit --trials 8 --other-program ./no-hostproof").with(4);
-        assert!(ended.problem().contains("no audits here"), "{ended}");
+}
+
+/// A script in a directory that can be run.
+fn script(dir: &std::path::Path, name: &str, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = dir.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("changed");
+}
+
+#[test]
+fn a_program_that_is_something_else_is_no_fault_of_ours_and_proves_nothing() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let id = "hp1-00000000-0000000000000001 0123456789abcdef";
+    for (name, text, wanted) in [
+        ("fails", "echo no audits here >&2; exit 1", "no audits here"),
+        ("hangs", "sleep 600", "within 2.0 s"),
+        ("leaves-a-child-behind", "sleep 600 &", "within 2.0 s"),
+        ("talks", "yes", "and was killed"),
+        ("chats", "echo hello", "line 1 of what it tells is no trial with its hash"),
+        ("other-version", &format!("echo {id}"), "no configuration of this version"),
+    ] {
+        script(dir.path(), name, text);
+        let began = std::time::Instant::now();
+        let ended = run_in(dir.path(), &format!("sim audit --trials 8 --patience 2s --other-program ./{name}")).with(3);
+        assert!(ended.problem().contains(wanted) && ended.problem().contains(name), "{ended}");
+        assert!(ended.err.contains("name another build"), "it says what to do: {ended}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{ended}");
     }
+    std::fs::write(dir.path().join("text"), "no program").expect("written");
+    let ended = run_in(dir.path(), "sim audit --trials 8 --other-program ./text").with(2);
+    assert!(ended.problem().contains("./text") && ended.err.contains("name another build"), "{ended}");
 }

@@ -94,7 +94,9 @@ fn seeds_come_from_the_commit_and_it_is_said_which() {
     };
     let (github, gitlab) = (("GITHUB_SHA", "00000000000aff"), ("CI_COMMIT_SHA", "00000000000b"));
     assert_eq!(told("--ci", &[github, gitlab]), (10, "GITHUB_SHA".to_owned()));
-    assert_eq!(told("--ci", &[("GITHUB_SHA", "no commit"), gitlab]), (11, "CI_COMMIT_SHA".to_owned()));
+    for no_commit in ["no commit", "+00000000000a", "-00000000000a", "0x000000000a", "0000000000a"] {
+        assert_eq!(told("--ci", &[("GITHUB_SHA", no_commit), gitlab]), (11, "CI_COMMIT_SHA".to_owned()), "{no_commit}");
+    }
     assert_eq!(told("--ci --base 5", &[github]), (5, "--base".to_owned()));
     assert_eq!(told("", &[github]), (0, "the default".to_owned()), "people get the same trials every time");
     let git = |words: &str| {
@@ -146,24 +148,76 @@ fn merged_shards_are_the_campaign() {
 }
 
 #[test]
-fn a_campaign_that_was_killed_goes_on_where_it_was() {
+fn a_merge_says_which_shards_stopped_early() {
     let dir = here();
-    let line = "sim run --workload short --trials 6500 --jobs 1";
-    let whole = run_in(dir.path(), &format!("{line} --json")).with(0).json("sim-run");
+    for shard in ["0/2", "1/2"] {
+        let name = shard.replace('/', "-of-");
+        let line = format!("sim run --trials 4300 --jobs 1 --bug M08 --no-shrink --shard {shard} --report {name}");
+        run_in(dir.path(), &line).with(1);
+    }
+    let merge = "sim merge 0-of-2/report.json 1-of-2/report.json";
+    let text = run_in(dir.path(), merge).with(1).out;
+    let said = run_in(dir.path(), &format!("{merge} --json")).with(1).json("sim-merge");
+    let stopped = said["data"]["stopped"].as_array().expect("a list");
+    for (stopped, (shard, of)) in stopped.iter().zip([("0/2", 2048 + 204), ("1/2", 2048)]) {
+        assert_eq!(stopped["of"], of);
+        let line = format!(
+            "shard {shard} stopped at its first finding, after {} of {of} trials: nothing is said of the rest",
+            stopped["trials"]
+        );
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    assert_eq!(stopped.len(), 2);
+}
+
+/// Starts a campaign and kills it as soon as a file is there.
+fn killed_once_there(dir: &Path, line: &str, file: &Path) {
     let mut child = program()
-        .args(line.split(' ').chain(["--report", "kept"]))
-        .current_dir(dir.path())
+        .args(line.split(' '))
+        .current_dir(dir)
         .stdout(std::process::Stdio::null())
         .spawn()
         .expect("the program was built");
-    let state = dir.path().join("kept/state.json");
     let patience = Instant::now() + Duration::from_secs(120);
-    while !state.exists() {
-        assert!(Instant::now() < patience && child.try_wait().expect("a child").is_none(), "no state was kept");
+    while !file.exists() {
+        assert!(Instant::now() < patience && child.try_wait().expect("a child").is_none(), "{} never came", file.display());
         std::thread::sleep(Duration::from_millis(2));
     }
     child.kill().expect("killed");
     child.wait().expect("gone");
+}
+
+#[test]
+fn a_campaign_that_was_killed_leaves_no_report_of_an_earlier_one() {
+    let dir = here();
+    let kept = dir.path().join("kept");
+    run_in(dir.path(), "sim run --workload short --trials 30 --report kept").with(0);
+    assert!(kept.join("report.json").exists() && kept.join("junit.xml").exists());
+    std::fs::remove_file(kept.join("state.json")).expect("removed");
+    killed_once_there(
+        dir.path(),
+        "sim run --workload short --trials 1000000 --base 7 --jobs 1 --report kept",
+        &kept.join("state.json"),
+    );
+    let left: Vec<String> = std::fs::read_dir(&kept)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| !["state.json", "state.json.partial"].contains(&name.as_str()))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    // A command line that is refused begins nothing, and takes nothing away.
+    run_in(dir.path(), "sim run --workload short --trials 30 --report kept").with(0);
+    run_in(dir.path(), "sim run --ci --corpus nowhere --trials 5 --report kept").with(2);
+    assert!(kept.join("report.json").exists());
+}
+
+#[test]
+fn a_campaign_that_was_killed_goes_on_where_it_was() {
+    let dir = here();
+    let line = "sim run --workload short --trials 6500 --jobs 1";
+    let whole = run_in(dir.path(), &format!("{line} --json")).with(0).json("sim-run");
+    let state = dir.path().join("kept/state.json");
+    killed_once_there(dir.path(), &format!("{line} --report kept"), &state);
     assert!(!dir.path().join("kept/report.json").exists(), "it did not come to its end");
 
     let resumed = run_in(dir.path(), &format!("{line} --report kept --resume --json")).with(0).json("sim-run");

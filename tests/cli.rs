@@ -188,7 +188,14 @@ fn bad_use_is_2_and_says_what_is_wrong() {
     ] {
         let ended = run_in(dir.path(), line).with(2);
         assert!(ended.out.is_empty() && !ended.err.is_empty(), "{ended}");
+        let ended = run_in(dir.path(), &format!("{line} --json")).with(2);
+        let told = ended.json("failure");
+        assert!(ended.err.is_empty() && told["data"]["error"].as_str().is_some_and(|error| !error.is_empty()), "{ended}");
+        let words = told["command"].as_str().expect("a text");
+        assert!(line.starts_with(words), "the command is named: {ended}");
     }
+    // What somebody asks for is no failure.
+    assert!(run_in(dir.path(), "sim run --help --json").with(0).out.contains("Usage: hostproof sim run"));
     assert!(support::files(dir.path()).is_empty(), "nothing was written");
 }
 
@@ -259,7 +266,9 @@ fn a_damaged_entry_of_a_corpus_hides_no_healthy_one() {
     assert!(run_in(dir, "sim corpus list").with(1).out.contains("healthy"));
     let ended = run_in(dir, "sim run --ci --corpus nowhere --trials 5 --report report").with(2);
     assert!(ended.problem().contains("nowhere is no directory of kept recordings"), "{ended}");
-    run_in(dir, "sim bugs --bug M34 --searches 1 --cap 1 --no-shrink").with(3);
+    let cut = run_in(dir, "sim bugs --bug M34 --searches 1 --cap 1 --no-shrink").with(3);
+    assert!(cut.out.contains("cut short: M34: 1 of 1 searches found nothing within 1 trials; a search may take 10000"), "{cut}");
+    assert!(!cut.out.contains("too slow"), "{cut}");
 }
 
 #[test]
@@ -279,6 +288,74 @@ fn a_trial_id_under_other_flags_names_the_field_that_differs() {
     assert!(ended.problem().contains("revision"), "{ended}");
     let ended = run_in(found.dir.path(), &format!("{line} --bug M09")).with(2);
     assert!(ended.problem().contains("bugs"), "{ended}");
+}
+
+#[test]
+fn flags_that_say_something_else_than_a_recording_are_refused() {
+    let found = find(Bug::M08);
+    let file = found.recording.display();
+    for (flags, field) in [
+        ("--revision 2026-08-06", "revision is 2026-08-06 here and 2026-09-01 there"),
+        ("--faults none", "faults is none here and "),
+        ("--workload short", "workload is short here and standard there"),
+        ("--bug M09", "bugs is M09 here and M08 there"),
+        ("--bug M08 --bug M09", "bugs is M08,M09 here and M08 there"),
+    ] {
+        for command in ["sim replay", "sim expand"] {
+            let ended = run_in(found.dir.path(), &format!("{command} {file} {flags}")).with(2);
+            assert!(ended.problem().contains(field), "{ended}");
+        }
+    }
+    // A flag that says the default is a flag as well.
+    let old = workload_of_revision(found.dir.path(), "2026-08-06");
+    let ended = run_in(found.dir.path(), &format!("sim replay {old} --revision 2026-09-01")).with(2);
+    assert!(ended.problem().contains("revision is 2026-09-01 here and 2026-08-06 there"), "{ended}");
+    // Those of the campaign that found it agree with it.
+    let same = "--revision 2026-09-01 --scheduler portfolio --faults all --workload standard --bug M08";
+    run_in(found.dir.path(), &format!("sim replay {file} {same}")).with(1);
+}
+
+/// The recording of a failing trial of another revision.
+fn workload_of_revision(dir: &std::path::Path, revision: &str) -> String {
+    let said = run_in(dir, &format!("sim run --bug M08 --revision {revision} --trials 5000 --jobs 1 --out old --json")).with(1);
+    said.json("sim-run")["data"]["recordings"][0].as_str().expect("a path").to_owned()
+}
+
+#[test]
+fn a_printed_command_can_be_pasted_into_a_shell() {
+    let dir = here();
+    let out = "found here; it's $(touch pwned)";
+    let flags = ["sim", "run", "--bug", "M08", "--trials", "5000", "--jobs", "1", "--out", out];
+    let ended = run_words(dir.path(), &flags).with(1);
+    let line = ended.out.lines().find_map(|line| line.trim().strip_prefix("replay")).expect("a command").trim().to_owned();
+    assert!(line.starts_with("hostproof sim replay "), "{ended}");
+    let shell = |line: &str| {
+        let script = format!("hostproof() {{ \"$PROGRAM\" \"$@\"; }}\n{line}\n");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script]).current_dir(dir.path()).env("PROGRAM", program().get_program());
+        support::ended(&mut command)
+    };
+    let again = shell(&line).with(1);
+    assert!(again.out.contains("PLANTED BUG M08"), "{again}");
+    // What a replay prints can be pasted again, also that of an id with its flags.
+    let again = again.out.lines().find_map(|line| line.trim().strip_prefix("replay")).expect("a command").trim().to_owned();
+    assert_eq!(again, line);
+    let trial = run_words(dir.path(), &[&flags[..], &["--json"]].concat()).with(1).json("sim-run");
+    let trial = trial["data"]["found"][0]["trial"].as_str().expect("an id").to_owned();
+    let by_id = run_in(dir.path(), &format!("sim replay {trial} --bug M08")).with(1);
+    let by_id = by_id.out.lines().find_map(|line| line.trim().strip_prefix("replay")).expect("a command").trim().to_owned();
+    shell(&by_id).with(1);
+    assert!(!dir.path().join("pwned").exists());
+}
+
+#[test]
+fn a_file_without_an_end_is_refused() {
+    for line in
+        ["sim merge /dev/zero", "sim replay /dev/zero", "sim sweep crash --workload /dev/zero", "sim corpus add /dev/zero"]
+    {
+        let ended = run_in(here().path(), line).with(2);
+        assert!(ended.problem().contains("/dev/zero"), "{ended}");
+    }
 }
 
 fn replay(found: &support::Found, bytes: &[u8]) -> Ended {
@@ -347,6 +424,16 @@ fn what_cannot_be_written_is_2() {
         let ended = run_in(dir.path(), line).with(2);
         assert!(ended.problem().contains("file/below"), "{ended}");
     }
+    let ended = run_in(dir.path(), "sim run --trials 30 --report file/below").with(2);
+    assert!(ended.problem().contains("the report cannot be written") && ended.err.contains("--report"), "{ended}");
+    assert!(!ended.err.contains("--out"), "{ended}");
+    // A report that can no longer be written in the end takes nothing from what was found.
+    std::fs::create_dir_all(dir.path().join("late/junit.xml.partial")).expect("made");
+    let ended = run_in(dir.path(), "sim run --workload short --trials 30 --report late").with(2);
+    assert!(
+        ended.out.starts_with("30 trials in ") && ended.out.contains("the report cannot be written: late/junit.xml"),
+        "{ended}"
+    );
     run_in(dir.path(), "conformance emit --out emitted").with(0);
     let ended = run_in(dir.path(), "conformance emit --out emitted").with(2);
     assert!(ended.problem().contains("not empty"), "{ended}");

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use hostproof_sim::campaign::Shard;
 use hostproof_sim::config::{TrialId, WorkloadClass};
 use hostproof_sim::corpus::Filling;
+use hostproof_sim::hunt::{self, Hunting};
 use hostproof_sim::plan::FaultSet;
 use hostproof_sim::recording::Expected;
 use hostproof_sim::recording::modes::{Mode, Search};
@@ -74,21 +75,21 @@ pub enum SimCommand {
     Audit(AuditArgs),
 }
 
-/// What a trial id's digest is made of.
+/// What a trial id's digest is made of. Whether a flag was given counts: one that is not there agrees with every recording.
 #[derive(Clone, Debug, Args)]
 pub struct ConfigArgs {
-    /// Contract revision.
-    #[arg(long, default_value_t = Revision::default())]
-    pub revision: Revision,
-    /// Scheduler: portfolio, random, sticky, run-to-block, fifo, pct2, pct3, pct5, pos, delay-fifo or delay-run.
-    #[arg(long, default_value_t = Strategy::default())]
-    pub scheduler: Strategy,
-    /// Fault classes: all, none, or a list such as write,sync,crash.
-    #[arg(long, default_value_t = FaultSet::ALL)]
-    pub faults: FaultSet,
-    /// Kind of the workloads: standard, short or whole.
-    #[arg(long, default_value_t = WorkloadClass::default())]
-    pub workload: WorkloadClass,
+    /// Contract revision [default: 2026-09-01].
+    #[arg(long)]
+    pub revision: Option<Revision>,
+    /// Scheduler: portfolio, random, sticky, run-to-block, fifo, pct2, pct3, pct5, pos, delay-fifo or delay-run [default: portfolio].
+    #[arg(long)]
+    pub scheduler: Option<Strategy>,
+    /// Fault classes: all, none, or a list such as write,sync,crash [default: all].
+    #[arg(long)]
+    pub faults: Option<FaultSet>,
+    /// Kind of the workloads: standard, short or whole [default: standard].
+    #[arg(long)]
+    pub workload: Option<WorkloadClass>,
     /// Plant a bug (repeat for more); `hostproof sim bugs --list` prints them.
     #[arg(long = "bug", value_name = "ID")]
     pub bugs: Vec<Bug>,
@@ -269,10 +270,10 @@ pub struct BugsArgs {
     #[arg(long = "scheduler", value_name = "NAME|all", value_delimiter = ',', default_value = "portfolio")]
     pub schedulers: Vec<Hunters>,
     /// Independent searches for each bug by each scheduler.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = Hunting::default().searches, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub searches: u32,
     /// Most trials of a search.
-    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = hunt::CAP, value_parser = clap::value_parser!(u64).range(1..))]
     pub cap: u64,
     /// Look for the canary where it is not, to see that blindness is noticed.
     #[arg(long, hide = true)]
@@ -363,6 +364,9 @@ pub struct AuditArgs {
     /// Another build of hostproof, debug against release for example, that must tell the same.
     #[arg(long, value_name = "PATH")]
     pub other_program: Option<PathBuf>,
+    /// How long another process may take longer than this one [default: a minute, and a hundred times as long as this one takes].
+    #[arg(long, value_parser = parse_duration)]
+    pub patience: Option<std::time::Duration>,
     /// Internal: print one line a trial and compare nothing.
     #[arg(long, hide = true)]
     pub worker: bool,

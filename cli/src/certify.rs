@@ -48,6 +48,9 @@ pub fn certify(args: &CertifyArgs, output: Output) -> Result<Report<report::Repo
     }
     let mut host = choose(args, &scenarios, &mut options)?;
     leave_nothing_when_stopped()?;
+    if let Some(dir) = &args.report {
+        report::clear(dir).map_err(|error| unwritable(dir, &error))?;
+    }
     let bar = progress(output, scenarios.len());
     let evaluation = evaluate(host.as_mut(), &scenarios, &options, &mut |case| {
         bar.set_message(case.id.clone());
@@ -63,11 +66,11 @@ pub fn certify(args: &CertifyArgs, output: Output) -> Result<Report<report::Repo
 
 fn unwritable(dir: &Path, error: &std::io::Error) -> Problem {
     Problem::usage(format!("the report cannot be written to {}: {error}", dir.display()))
-        .help("name a directory that can be written")
+        .help("name a directory that can be written with --report")
 }
 
 /// A host leads a process group of its own, so that an interrupt at the terminal does not reach it: we pass it on, and then end as the signal says.
-fn leave_nothing_when_stopped() -> Result<(), Problem> {
+pub(crate) fn leave_nothing_when_stopped() -> Result<(), Problem> {
     let cannot = |error: std::io::Error| Problem::fault(format!("signals cannot be handled: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
     let wait = move || {

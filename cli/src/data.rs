@@ -53,6 +53,12 @@ pub struct Campaigned {
     /// Why the next recording could not be written, if one could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten: Option<String>,
+    /// Why the report could not be written, if it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreported: Option<String>,
+    /// In a merge: shards that ended with their first finding, so that nothing is said of the rest of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped: Vec<campaign::Stopped>,
 }
 
 /// How one failing trial was shrunk.
@@ -420,34 +426,18 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/support/checked_in.rs"]
+mod checked_in;
+
+#[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
+
+    use super::checked_in;
 
     #[test]
     fn schemas_are_the_ones_that_are_checked_in() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
-        let update = std::env::var_os("HOSTPROOF_UPDATE_SCHEMAS").is_some();
-        let mut expected = BTreeSet::new();
-        for (name, schema) in super::schemas() {
-            let path = dir.join(format!("{name}.json"));
-            let text = format!("{}\n", serde_json::to_string_pretty(&schema).expect("plain data"));
-            if update {
-                std::fs::create_dir_all(&dir).expect("a writable tree");
-                std::fs::write(&path, &text).expect("a writable tree");
-            }
-            let stored = std::fs::read_to_string(&path).unwrap_or_default();
-            assert!(
-                stored == text,
-                "cli/schemas/{name}.json is not what the types say; \
-                 HOSTPROOF_UPDATE_SCHEMAS=1 cargo test -p hostproof-cli schemas writes it again"
-            );
-            expected.insert(format!("{name}.json"));
-        }
-        let found: BTreeSet<String> = std::fs::read_dir(&dir)
-            .expect("cli/schemas")
-            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
-            .collect();
-        assert_eq!(found, expected, "a schema that no type stands behind");
+        let named = super::schemas().into_iter().map(|(name, schema)| (format!("{name}.json"), schema));
+        checked_in::assert_checked_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas"), env!("CARGO_PKG_NAME"), named);
     }
 }

@@ -11,10 +11,24 @@ pub mod data;
 pub mod output;
 pub mod sim;
 pub mod spec;
+mod unread;
+
+use std::ffi::OsString;
 
 use args::{Cli, Command, ConformanceCommand, CorpusCommand, SimCommand, SpecCommand};
+use clap::Parser as _;
 use hostproof_spec::envelope::Exit;
 use output::Output;
+
+/// Reads the words of a command line, the name of the program first, and carries it out.
+#[must_use]
+pub fn run_words(words: impl Iterator<Item = OsString>) -> Exit {
+    let words: Vec<OsString> = words.collect();
+    match Cli::try_parse_from(&words) {
+        Ok(cli) => run(&cli),
+        Err(error) => unread::tell(&words, &error),
+    }
+}
 
 /// Carries out one command line.
 #[must_use]

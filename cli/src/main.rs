@@ -2,12 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    ExitCode::from(hostproof_cli::run(&hostproof_cli::args::Cli::parse()).code())
+    ExitCode::from(hostproof_cli::run_words(std::env::args_os()).code())
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hostproof_sim::files::{self, FileError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,13 +56,31 @@ pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Report).to_value()
 }
 
+/// The files of a report.
+const NAMES: [&str; 3] = ["report.json", "junit.xml", "summary.txt"];
+
+fn plain(error: FileError) -> io::Error {
+    match error {
+        FileError::Io { source, .. } => source,
+        other => io::Error::other(other),
+    }
+}
+
+/// Removes the report of an earlier evaluation: a suite that is cut off leaves none, so that nobody takes an old one for its own.
+///
+/// # Errors
+/// What the file system says.
+pub fn clear(dir: &Path) -> io::Result<()> {
+    files::remove(dir, &NAMES).map_err(plain)
+}
+
 /// Makes `dir`, if need be, and sees that files can be written there.
 ///
 /// # Errors
 /// What the file system says.
 pub fn probe(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    tempfile::NamedTempFile::new_in(dir).map(drop)
+    files::probe(dir).map_err(plain)
 }
 
 /// Writes `report.json`, `junit.xml` and `summary.txt` into `dir`, which is made if need be. Returns their paths.
@@ -71,17 +90,8 @@ pub fn probe(dir: &Path) -> io::Result<()> {
 pub fn write(evaluation: &Evaluation, dir: &Path) -> io::Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir)?;
     let json = serde_json::to_string_pretty(&Report::new(evaluation)).map_err(io::Error::other)? + "\n";
-    let files = [("report.json", json), ("junit.xml", junit(evaluation)?), ("summary.txt", summary(evaluation))];
-    let mut paths = Vec::new();
-    for (name, text) in files {
-        let path = dir.join(name);
-        let mut beside = tempfile::NamedTempFile::new_in(dir)?;
-        io::Write::write_all(&mut beside, text.as_bytes())?;
-        beside.as_file().sync_all()?;
-        beside.persist(&path).map_err(|error| error.error)?;
-        paths.push(path);
-    }
-    Ok(paths)
+    let files = [json, junit(evaluation)?, summary(evaluation)];
+    NAMES.into_iter().zip(files).map(|(name, text)| files::write_text(dir, name, &text).map_err(plain)).collect()
 }
 
 /// JUnit XML of the scenarios and calibration cases.

@@ -1,5 +1,8 @@
 //! The scenario grammar: what is accepted, how a mistake is named, and that the checked-in schema is the grammar's own.
 
+#[path = "../../tests/support/checked_in.rs"]
+mod checked_in;
+
 use std::path::Path;
 
 use hostproof_conformance::scenario::{self, LoadError, load_dir, load_str, needs};
@@ -91,16 +94,10 @@ fn every_scenario_of_the_suite_is_sound() {
 #[test]
 fn the_checked_in_schema_is_the_grammar_and_accepts_every_scenario() {
     let schema = scenario::schema();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/scenario.json");
-    let text = format!("{}\n", serde_json::to_string_pretty(&schema).expect("JSON"));
-    if std::env::var_os("UPDATE_SCHEMAS").is_some() {
-        std::fs::write(path, &text).expect("writable");
-    }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        kept == text,
-        "conformance/schemas/scenario.json is not the grammar: run the tests once with UPDATE_SCHEMAS=1 and review the difference"
-    );
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    let both = [("report.json", hostproof_conformance::report::schema()), ("scenario.json", schema.clone())];
+    let named = both.into_iter().map(|(name, schema)| (name.to_owned(), schema));
+    checked_in::assert_checked_in(&dir, env!("CARGO_PKG_NAME"), named);
     let validator = jsonschema::validator_for(&schema).expect("a sound schema");
     for scenario in load_dir(root()).expect("sound") {
         let json = serde_json::to_value(&scenario).expect("JSON");

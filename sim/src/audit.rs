@@ -38,6 +38,33 @@ impl fmt::Display for Told {
     }
 }
 
+impl FromStr for Told {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (trial, hash) = text.split_once(' ').ok_or("a hash is missing")?;
+        let digits = hash.len() == 16 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let hash = if digits { u64::from_str_radix(hash, 16).ok() } else { None };
+        Ok(Self {
+            trial: trial.parse().map_err(|error| format!("{error}"))?,
+            hash: hash.ok_or_else(|| format!("`{hash}` is no hash", hash = text.chars().take(60).collect::<String>()))?,
+        })
+    }
+}
+
+/// Why lines cannot be what another build tells of the trials of `config`: they are something else, or their trials are of other configurations.
+#[must_use]
+pub fn foreign(config: &Config, lines: &[String]) -> Option<String> {
+    let digests: Vec<u32> = config.picked().map(|config| config.digest()).collect();
+    lines.iter().enumerate().find_map(|(at, line)| match line.parse::<Told>() {
+        Err(why) => Some(format!("line {} of what it tells is no trial with its hash: {why}", at + 1)),
+        Ok(told) if !digests.contains(&told.trial.digest) => {
+            Some(format!("it tells of {}, which no configuration of this version stands for", told.trial))
+        }
+        Ok(_) => None,
+    })
+}
+
 /// Each tick of a trial (16 hex digits of the rolling hash, then what it was spent on), and the hash of the whole.
 pub type Ticks = (Vec<String>, String);
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "recordings and states are real files")]
 
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::campaign::State;
@@ -10,6 +11,11 @@ use crate::recording::{Recording, RecordingError};
 
 /// Name of the file that a campaign is resumed from.
 pub const STATE: &str = "state.json";
+/// How the name of a file ends while it is being written. A program that is killed leaves at most this one file for each target, the next write takes it over, and
+/// nobody who reads a directory takes it for more than it is.
+pub const PARTIAL: &str = "partial";
+/// A file that somebody names is no larger than this, in bytes; what goes on without an end is refused before the memory is full of it.
+pub const LARGEST: u64 = 256 << 20;
 
 /// A file of a recording could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +27,14 @@ pub enum FileError {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// It is larger than anything that is written here.
+    #[error("{}: it is larger than {most} bytes, as nothing is that hostproof writes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// So many bytes it may have.
+        most: u64,
     },
     /// It holds no usable recording.
     #[error(transparent)]
@@ -35,12 +49,23 @@ pub enum FileError {
     },
 }
 
+/// Reads a file of at most `most` bytes.
+///
+/// # Errors
+/// [`FileError::Io`], [`FileError::TooLarge`].
+pub fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
+    let fail = |source| FileError::Io { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).map_err(fail)?.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > most { Err(FileError::TooLarge { path: path.to_owned(), most }) } else { Ok(bytes) }
+}
+
 /// Reads a recording.
 ///
 /// # Errors
 /// [`FileError`].
 pub fn read_recording(path: &Path) -> Result<Recording, FileError> {
-    let bytes = std::fs::read(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    let bytes = read_bounded(path, LARGEST)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         RecordingError::Inconsistent {
@@ -58,7 +83,11 @@ pub fn read_recording(path: &Path) -> Result<Recording, FileError> {
 /// [`FileError::Io`].
 pub fn probe(dir: &Path) -> Result<(), FileError> {
     let there = dir.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
-    tempfile::NamedTempFile::new_in(there).map(drop).map_err(|source| FileError::Io { path: dir.to_owned(), source })
+    let probe = there.join(format!("hostproof-probe.{PARTIAL}"));
+    std::fs::write(&probe, "").map_err(|source| FileError::Io { path: dir.to_owned(), source })?;
+    // Another program that looks at the same time may have removed it.
+    let _ = std::fs::remove_file(&probe);
+    Ok(())
 }
 
 /// Writes a recording as `<trial id>.json` into a directory, beside and renamed, so that nobody sees a part of it. Returns its path.
@@ -85,11 +114,28 @@ pub fn write_text(dir: &Path, name: &str, text: &str) -> Result<PathBuf, FileErr
     let path = dir.join(name);
     let fail = |source| FileError::Io { path: path.clone(), source };
     std::fs::create_dir_all(dir).map_err(fail)?;
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(fail)?;
-    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(fail)?;
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(&path).map_err(|error| fail(error.error))?;
-    Ok(path)
+    let partial = dir.join(format!("{name}.{PARTIAL}"));
+    let mut file = std::fs::File::create(&partial).map_err(fail)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&partial, &path));
+    if written.is_err() {
+        // What is left says nothing; if it cannot be removed either, the next write takes it over.
+        let _ = std::fs::remove_file(&partial);
+    }
+    written.map(|()| path.clone()).map_err(fail)
+}
+
+/// Removes files of a directory that may be there.
+///
+/// # Errors
+/// [`FileError::Io`].
+pub fn remove(dir: &Path, names: &[&str]) -> Result<(), FileError> {
+    for path in names.iter().map(|name| dir.join(name)) {
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(FileError::Io { path, source }),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Writes the state of a campaign as [`STATE`] into a directory, beside and renamed: at any moment the file holds a whole state, the last one or the one before.
@@ -105,7 +151,7 @@ pub fn write_state(dir: &Path, state: &State) -> Result<(), FileError> {
 /// # Errors
 /// [`FileError`].
 pub fn read_state(path: &Path) -> Result<State, FileError> {
-    let bytes = std::fs::read(path).map_err(|source| FileError::Io { path: path.to_owned(), source })?;
+    let bytes = read_bounded(path, LARGEST)?;
     serde_json::from_slice(&bytes).map_err(|error| FileError::State { path: path.to_owned(), why: error.to_string() })
 }
 
@@ -145,4 +191,49 @@ pub fn recordings_in(dir: &Path) -> Vec<PathBuf> {
         .collect();
     paths.sort();
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_write_that_was_killed_leaves_one_file_which_no_reader_takes_for_more_and_the_next_write_takes_over() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.json.partial"), "half of a longer text than the next one").unwrap();
+        assert!(json_in(dir.path()).unwrap().is_empty() && recordings_in(dir.path()).is_empty());
+        write_text(dir.path(), "a.json", "whole").unwrap();
+        assert_eq!(names(dir.path()), ["a.json"]);
+        assert_eq!(std::fs::read_to_string(dir.path().join("a.json")).unwrap(), "whole");
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a.json/inside")).unwrap();
+        assert!(write_text(dir.path(), "a.json", "text").is_err());
+        assert_eq!(names(dir.path()), ["a.json"]);
+        probe(&dir.path().join("deep/inside")).unwrap();
+        assert_eq!(names(dir.path()), ["a.json"], "a probe leaves nothing");
+        assert!(probe(&dir.path().join("a.json")).is_ok() && probe(Path::new("/proc/none")).is_err());
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused_before_it_fills_the_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("four");
+        std::fs::write(&path, "four").unwrap();
+        assert_eq!(read_bounded(&path, 4).unwrap(), b"four");
+        assert_eq!(
+            read_bounded(&path, 3).unwrap_err().to_string().split(": ").nth(1),
+            Some("it is larger than 3 bytes, as nothing is that hostproof writes")
+        );
+    }
 }

@@ -31,6 +31,8 @@ use crate::trial::{Finding, Origin, Runner};
 pub const SOON: u64 = 10_000;
 /// The portfolio may take so many times as long as the best single scheduler.
 pub const BEHIND_BEST: f64 = 10.0;
+/// Trials after which a search ends by itself, unless somebody asks for more or fewer.
+pub const CAP: u64 = 20_000;
 /// Trials within which every search must find the canary.
 pub const CANARY_WITHIN: u64 = 500;
 /// Searches for the canary.
@@ -63,7 +65,7 @@ impl Default for Hunting {
             bugs: BUGS.iter().collect(),
             schedulers: vec![Strategy::Portfolio],
             searches: 5,
-            cap: 20_000,
+            cap: CAP,
             base: 0,
             jobs: 1,
             config: Config::default(),
@@ -126,6 +128,8 @@ pub struct Hunts {
     pub hunts: Vec<Hunt>,
     /// Trials that show the same with the sound host: false alarms.
     pub false_alarms: Vec<Noticed>,
+    /// Most trials of a search.
+    pub cap: u64,
 }
 
 impl Hunts {
@@ -139,8 +143,13 @@ impl Hunts {
     pub fn too_slow(&self) -> Vec<(&Hunt, String)> {
         let mut slow = Vec::new();
         for hunt in self.hunts.iter().filter(|hunt| hunt.scheduler == Strategy::Portfolio) {
-            if hunt.p95_trials > SOON || hunt.found < hunt.searches {
+            if hunt.p95_trials > SOON {
                 slow.push((hunt, format!("95 of 100 searches take {} trials", hunt.p95_trials)));
+            } else if hunt.found < hunt.searches {
+                // A search that ended before it was late says nothing of how long it takes.
+                if self.cap >= SOON {
+                    slow.push((hunt, missed(hunt, self.cap)));
+                }
             } else if let Some(best) = self.best_single(&hunt.bug)
                 && hunt.mean_trials > BEHIND_BEST * best.mean_trials
             {
@@ -151,12 +160,23 @@ impl Hunts {
         slow
     }
 
+    /// Hunts of the portfolio that the cap cut off before anything could be said: each with what is missing.
+    #[must_use]
+    pub fn cut_short(&self) -> Vec<(&Hunt, String)> {
+        let cut = self.missed().filter(|hunt| hunt.scheduler == Strategy::Portfolio && self.cap < SOON);
+        cut.map(|hunt| (hunt, format!("{}; a search may take {SOON}", missed(hunt, self.cap)))).collect()
+    }
+
     /// The single scheduler that finds a bug in the fewest trials, if one was asked.
     #[must_use]
     pub fn best_single(&self, bug: &str) -> Option<&Hunt> {
         let single = self.hunts.iter().filter(|hunt| hunt.bug == bug && hunt.scheduler != Strategy::Portfolio && hunt.found > 0);
         single.min_by(|one, other| one.mean_trials.total_cmp(&other.mean_trials))
     }
+}
+
+fn missed(hunt: &Hunt, cap: u64) -> String {
+    format!("{} of {} searches found nothing within {cap} trials", hunt.searches - hunt.found, hunt.searches)
 }
 
 /// One search of a hunt.
@@ -189,7 +209,7 @@ pub fn hunt(hunting: &Hunting, each: &(dyn Fn() + Sync)) -> Result<Hunts, ExecEr
         hunts = cells;
         false_alarms.extend(alarms);
     }
-    Ok(Hunts { canary, blind, hunts, false_alarms })
+    Ok(Hunts { canary, blind, hunts, false_alarms, cap: hunting.cap })
 }
 
 /// Every bug by every scheduler, and what the sound host shows as well.
@@ -331,9 +351,25 @@ mod tests {
         let plain = figures(&BUGS[0], Strategy::Portfolio, Vec::new());
         let portfolio = Hunt { mean_trials: 900.0, p95_trials: 2_000, ..plain.clone() };
         let best = Hunt { scheduler: Strategy::Random, mean_trials: 45.0, found: 3, searches: 3, ..plain.clone() };
-        let hunts = Hunts { canary: plain, blind: false, hunts: vec![portfolio.clone(), best], false_alarms: Vec::new() };
+        let hunts =
+            Hunts { canary: plain, blind: false, hunts: vec![portfolio.clone(), best], false_alarms: Vec::new(), cap: CAP };
         assert_eq!(hunts.too_slow()[0].1, "20.0 times the trials of random");
         let late = Hunt { p95_trials: SOON + 1, ..portfolio };
         assert_eq!(Hunts { hunts: vec![late], ..hunts }.too_slow()[0].1, "95 of 100 searches take 10001 trials");
+    }
+
+    #[test]
+    fn a_search_that_was_cut_off_is_called_slow_only_when_it_was_late() {
+        let plain = figures(&BUGS[0], Strategy::Portfolio, Vec::new());
+        let missed = |cap| {
+            let hunt = Hunt { p95_trials: cap, mean_trials: cap as f64, found: 3, searches: 5, ..plain.clone() };
+            Hunts { canary: plain.clone(), blind: false, hunts: vec![hunt], false_alarms: Vec::new(), cap }
+        };
+        let soon = missed(400);
+        assert!(soon.too_slow().is_empty());
+        assert_eq!(soon.cut_short()[0].1, "2 of 5 searches found nothing within 400 trials; a search may take 10000");
+        let at_the_limit = missed(SOON);
+        assert!(at_the_limit.cut_short().is_empty());
+        assert_eq!(at_the_limit.too_slow()[0].1, "2 of 5 searches found nothing within 10000 trials");
     }
 }

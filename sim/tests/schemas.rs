@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, outside of any trial")]
 
+#[path = "../../tests/support/checked_in.rs"]
+mod checked_in;
+
 use hostproof_sim::audit::Audit;
 use hostproof_sim::campaign::{Report, seed};
 use hostproof_sim::config::Config;
@@ -21,19 +24,8 @@ fn schemas() -> [(&'static str, schemars::Schema); 4] {
 #[test]
 fn the_schemas_on_disk_are_those_of_the_types() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
-    for (name, schema) in schemas() {
-        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-        let path = dir.join(format!("{name}.schema.json"));
-        if std::env::var_os("HOSTPROOF_UPDATE_SCHEMAS").is_some() {
-            std::fs::write(&path, &text).unwrap();
-        }
-        assert_eq!(
-            std::fs::read_to_string(&path).unwrap_or_default(),
-            text,
-            "{} is stale: run with HOSTPROOF_UPDATE_SCHEMAS=1",
-            path.display()
-        );
-    }
+    let named = schemas().into_iter().map(|(name, schema)| (format!("{name}.schema.json"), schema.to_value()));
+    checked_in::assert_checked_in(&dir, env!("CARGO_PKG_NAME"), named);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use hostproof_sim::config::resolve;
-use hostproof_sim::hunt::{Hunt, Hunting, Hunts, Noticed, hunt};
+use hostproof_sim::hunt::{CAP, Hunt, Hunting, Hunts, Noticed, hunt};
 use hostproof_sim::schedule::Strategy;
 use hostproof_sim::tell::tell;
 use hostproof_spec::bugs::{BUGS, CANARY, Plan};
@@ -75,14 +75,11 @@ fn hunted(args: &BugsArgs, bugs: Vec<&'static Plan>, output: Output) -> Result<R
     let exit = match sound {
         true => Exit::Ok,
         // A search that was cut short says nothing about the simulator.
-        false if args.cap < ENOUGH && !hunts.blind && hunts.false_alarms.is_empty() => Exit::Inconclusive,
+        false if args.cap < CAP && !hunts.blind && hunts.false_alarms.is_empty() => Exit::Inconclusive,
         false => Exit::Fault,
     };
     Ok(Report { exit, data: json_value(&Bugs::Hunted { hunts: Box::new(hunts), missed, too_slow, shrunk })?, text })
 }
-
-/// Searches with a smaller cap may miss what the simulator finds.
-const ENOUGH: u64 = 20_000;
 
 fn told(hunts: &Hunts, missed: usize, too_slow: &[String]) -> String {
     let mut text = String::new();
@@ -112,6 +109,9 @@ fn told(hunts: &Hunts, missed: usize, too_slow: &[String]) -> String {
             alarm.trial,
             tell_finding(&alarm.finding)
         );
+    }
+    for (hunt, why) in hunts.cut_short() {
+        let _ = writeln!(text, "cut short: {}: {why}", hunt.bug);
     }
     for slow in too_slow {
         let _ = writeln!(text, "too slow: {slow}");
@@ -217,7 +217,7 @@ mod tests {
             first: None,
         };
         let hunts = vec![row("M01", Strategy::Portfolio, 5, 120.4, 300), row("M02", Strategy::Portfolio, 0, 20_000.0, 20_000)];
-        Hunts { canary: row("P00", Strategy::Portfolio, 5, 3.0, 7), blind: false, hunts, false_alarms: Vec::new() }
+        Hunts { canary: row("P00", Strategy::Portfolio, 5, 3.0, 7), blind: false, hunts, false_alarms: Vec::new(), cap: CAP }
     }
 
     #[test]
@@ -230,6 +230,10 @@ mod tests {
     #[test]
     fn blindness_is_told_and_nothing_else() {
         let canary = Hunt { found: 2, p95_trials: 500, ..example().canary };
-        insta::assert_snapshot!(told(&Hunts { canary, blind: true, hunts: Vec::new(), false_alarms: Vec::new() }, 0, &[]));
+        insta::assert_snapshot!(told(
+            &Hunts { canary, blind: true, hunts: Vec::new(), false_alarms: Vec::new(), cap: CAP },
+            0,
+            &[]
+        ));
     }
 }

@@ -4,6 +4,7 @@ use hostproof_sim::case::{Broken, Case};
 use hostproof_sim::files::{self, FileError};
 use hostproof_sim::recording::Telling;
 
+use super::again::replay_file;
 use super::tell_finding;
 use crate::args::CaseArgs;
 use crate::output::Problem;
@@ -12,8 +13,8 @@ impl CaseArgs {
     /// The case that the file stands for, under the revision and with the bugs of the flags.
     pub(super) fn case(&self) -> Result<Case, Problem> {
         let shown = self.workload.display().to_string();
-        let text = std::fs::read(&self.workload)
-            .map_err(|error| Problem::usage(format!("{shown}: {error}")))
+        let text = files::read_bounded(&self.workload, files::LARGEST)
+            .map_err(|error| Problem::usage(error.to_string()))
             .and_then(|bytes| String::from_utf8(bytes).map_err(|_| Problem::usage(format!("{shown}: it is not UTF-8 text"))))?;
         let mut case = Case::parse(&shown, &text).map_err(|error| {
             Problem::usage(error.to_string())
@@ -41,6 +42,6 @@ pub(super) fn told_bugs(case: &Case) -> String {
 
 /// One finding with its place and the command that repeats it.
 pub(super) fn told_broken(broken: &Broken, recording: Option<&String>) -> String {
-    let again = recording.map(|path| format!("  replay it: hostproof sim replay {path}\n")).unwrap_or_default();
+    let again = recording.map(|path| format!("  replay it: {}\n", replay_file(path))).unwrap_or_default();
     format!("\n{}\n  {}\n{again}", broken.point, tell_finding(&broken.finding))
 }

@@ -42,7 +42,9 @@ pub fn base(args: &RunArgs) -> Base {
 
 /// The first 12 hex digits of a commit, so that every reader of JSON can hold the number.
 fn number(commit: &str) -> Option<u64> {
-    u64::from_str_radix(commit.trim().get(..12)?, 16).ok()
+    // A sign is no digit, though numbers may have one.
+    let digits = commit.trim().get(..12).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 fn checked_out() -> Option<u64> {
@@ -89,6 +91,9 @@ pub fn closing(data: &Campaigned) -> String {
     let mut text = String::new();
     if let Some(error) = &data.unwritten {
         let _ = writeln!(text, "\nno further recording could be written: {error}");
+    }
+    if let Some(error) = &data.unreported {
+        let _ = writeln!(text, "\n{error}; name a directory that can be written with --report");
     }
     if let Some(error) = &data.sitting.unsaved {
         let _ = writeln!(text, "\nthis campaign cannot be resumed, its state could not be kept: {error}");

@@ -10,6 +10,7 @@ use hostproof_sim::recording::modes::Verdict;
 use hostproof_spec::envelope::Exit;
 use serde_json::Value;
 
+use super::again::replay_leniently;
 use super::{bar, exec};
 use crate::args::{CorpusAddArgs, CorpusCommand, CorpusFillArgs};
 use crate::data::{CorpusEntries, CorpusEntry, CorpusFilled, CorpusKept};
@@ -93,7 +94,7 @@ fn replay(dir: &Path) -> Result<Report<Value>, Problem> {
 
 /// What replays an entry of a corpus.
 pub(super) fn command(dir: &Path, name: &str) -> String {
-    format!("hostproof sim replay {} --mode lenient", dir.join(format!("{name}.json")).display())
+    replay_leniently(&dir.join(format!("{name}.json")))
 }
 
 /// What came of a corpus, for people.

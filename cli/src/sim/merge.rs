@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use hostproof_sim::campaign::{self, Part, Report as Campaign};
+use hostproof_sim::campaign::{self, Part, Report as Campaign, Stopped};
+use hostproof_sim::files;
 use serde_json::Value;
 
+use super::again::replay_found;
 use super::screen::Ink;
-use super::told::{exit, replay_command, told};
+use super::told::{exit, told};
 use crate::args::MergeArgs;
 use crate::data::{Campaigned, Sitting};
 use crate::output::{Problem, Report, json_value};
@@ -17,13 +19,17 @@ use crate::output::{Problem, Report, json_value};
 /// Files that are no shards, or that do not make up a campaign; nothing is printed then.
 pub fn merge(args: &MergeArgs) -> Result<Report<Value>, Problem> {
     let parts = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    let stopped: Vec<Stopped> = parts.iter().filter_map(|(part, _, _)| part.stopped()).collect();
     let report = campaign::merge(parts).map_err(|error| {
         let place = error.file().and_then(|file| args.files.get(file)).map(|file| format!("{}: ", file.display()));
         Problem::usage(format!("{}{error}", place.unwrap_or_default()))
             .help("give the results of every shard of one campaign, each once")
     })?;
-    let (exit, text) = (exit(&report), told(&report, &[], &[], Ink(false)));
-    let commands = report.found.iter().map(|found| replay_command(&report, found, None)).collect();
+    let (exit, mut text) = (exit(&report), told(&report, &[], &[], Ink(false)));
+    for stopped in &stopped {
+        text.push_str(&format!("\n{stopped}: nothing is said of the rest of it"));
+    }
+    let commands = report.found.iter().map(|found| replay_found(&report, found, None)).collect();
     let data = Campaigned {
         report,
         recordings: Vec::new(),
@@ -33,6 +39,8 @@ pub fn merge(args: &MergeArgs) -> Result<Report<Value>, Problem> {
         sitting: Sitting::default(),
         corpus: None,
         unwritten: None,
+        unreported: None,
+        stopped,
     };
     Ok(Report { exit, text, data: json_value(&data)? })
 }
@@ -40,8 +48,8 @@ pub fn merge(args: &MergeArgs) -> Result<Report<Value>, Problem> {
 /// The part of a shard, with its time and its threads.
 fn read(file: &Path) -> Result<(Part, u64, usize), Problem> {
     let bad = |why: String| Problem::usage(format!("{}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
-    let mut value: Value = serde_json::from_str(&text).map_err(|error| bad(format!("it is not JSON: {error}")))?;
+    let bytes = files::read_bounded(file, files::LARGEST).map_err(|error| Problem::usage(error.to_string()))?;
+    let mut value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(format!("it is not JSON: {error}")))?;
     // What --json prints has an envelope around it.
     if let Some(data) = value.get_mut("data") {
         value = data.take();

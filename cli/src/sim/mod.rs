@@ -1,5 +1,6 @@
 //! `hostproof sim`: campaigns, replays and audits for people and programs. Owns which trial is meant and how results are told; must never decide what is wrong.
 
+mod again;
 mod audit;
 mod bugs;
 mod case;
@@ -13,6 +14,7 @@ mod screen;
 mod shrinking;
 mod sweep;
 mod told;
+mod worker;
 
 use std::path::Path;
 
@@ -43,26 +45,51 @@ fn unwritable(error: FileError) -> Problem {
     Problem::usage(format!("the recording cannot be written: {error}")).help("name a directory that can be written with --out")
 }
 
+fn unreportable(error: &FileError) -> Problem {
+    Problem::usage(format!("the report cannot be written: {error}")).help("name a directory that can be written with --report")
+}
+
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl ConfigArgs {
     fn config(&self) -> Config {
+        self.over(Config::default())
+    }
+
+    /// A configuration with what the flags say in its place.
+    fn over(&self, config: Config) -> Config {
+        let bugs = if self.bugs.is_empty() { config.bugs.clone() } else { Vec::new() };
         let plain = Config {
-            revision: self.revision,
-            workload: self.workload,
-            scheduler: self.scheduler,
-            faults: self.faults,
-            ..Config::default()
+            revision: self.revision.unwrap_or(config.revision),
+            workload: self.workload.unwrap_or(config.workload),
+            scheduler: self.scheduler.unwrap_or(config.scheduler),
+            faults: self.faults.unwrap_or(config.faults),
+            bugs,
+            ..config
         };
         self.bugs.iter().fold(plain, |config, bug| config.with_bug(*bug))
     }
 
     /// The configuration if any of its flags was given.
     fn given(&self) -> Option<Config> {
-        let config = self.config();
-        (config != Config::default()).then_some(config)
+        let Self { revision, scheduler, faults, workload, bugs } = self;
+        let given = revision.is_some() || scheduler.is_some() || faults.is_some() || workload.is_some() || !bugs.is_empty();
+        given.then(|| self.config())
+    }
+
+    /// Sees that the flags say nothing else than a recording.
+    fn agree_with(&self, recording: &Recording) -> Result<(), Problem> {
+        let asked = self.over(recording.config.clone());
+        let differences = asked.picked().map(|asked| asked.differences(&recording.config));
+        let differences = differences.min_by_key(Vec::len).unwrap_or_default();
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        Err(Problem::usage(format!("the recording was made under another configuration: {}", told.join("; ")))
+            .help("leave these flags out: a recording holds its own"))
     }
 }
 
@@ -105,6 +132,7 @@ enum Meant {
 fn meant(text: &str, given: &ConfigArgs, out: &Path) -> Result<Meant, Problem> {
     if Path::new(text).is_file() {
         let recording = files::read_recording(Path::new(text)).map_err(|error| Problem::usage(error.to_string()))?;
+        given.agree_with(&recording)?;
         return Ok(Meant::Recorded(Box::new(recording)));
     }
     let id: TrialId = text
@@ -122,23 +150,4 @@ fn meant(text: &str, given: &ConfigArgs, out: &Path) -> Result<Meant, Problem> {
         ResolveError::Unknown { .. } => Problem::usage(error.to_string()),
     })?;
     Ok(Meant::Id(id, config))
-}
-
-/// The flags under which a configuration is not the default, each after a blank.
-fn flags(config: &Config) -> String {
-    let plain = Config::default();
-    let mut text = String::new();
-    let mut flag = |name: &str, here: String, usual: String| {
-        if here != usual {
-            text.push_str(&format!(" --{name} {here}"));
-        }
-    };
-    flag("revision", config.revision.to_string(), plain.revision.to_string());
-    flag("workload", config.workload.to_string(), plain.workload.to_string());
-    flag("scheduler", config.scheduler.to_string(), plain.scheduler.to_string());
-    flag("faults", config.faults.to_string(), plain.faults.to_string());
-    for bug in &config.bugs {
-        flag("bug", bug.clone(), String::new());
-    }
-    text
 }

@@ -10,6 +10,7 @@ use hostproof_sim::trial::Expansion;
 use hostproof_spec::envelope::Exit;
 use serde_json::Value;
 
+use super::again::{replay_file, replay_id};
 use super::screen::{Ink, screen};
 use super::{Meant, exec, meant, shrinking, unwritable};
 use crate::args::{ExpandArgs, ReplayArgs};
@@ -21,13 +22,17 @@ use crate::output::{Output, Problem, Report, json_value};
 /// # Errors
 /// Bad use; a divergence is our own fault.
 pub fn replay(args: &ReplayArgs, output: Output) -> Result<Report<Value>, Problem> {
-    let (mut telling, lenient) = retold(args)?;
-    let mut command = format!("hostproof sim replay {}", args.trial);
+    let meant = meant(&args.trial, &args.config, &args.out)?;
+    let mut command = match &meant {
+        Meant::Recorded(_) => replay_file(&args.trial),
+        Meant::Id(id, config) => replay_id(*id, config),
+    };
+    let (mut telling, lenient) = retold(args, meant)?;
     let mut shrunk = None;
     if args.shrink && !telling.outcome.findings.is_empty() {
         let (small, mut told) = shrinking::shrunk(&telling.recording)?;
         let path = shrinking::write_both(&args.out, &telling.recording, &small, &mut told).map_err(unwritable)?;
-        command = format!("hostproof sim replay {path}");
+        command = replay_file(&path);
         (telling, shrunk) = (small.telling, Some(told));
     }
     let summary = summarise(&Recording { events: telling.story.clone(), ..telling.recording.clone() });
@@ -61,8 +66,8 @@ pub fn replay(args: &ReplayArgs, output: Output) -> Result<Report<Value>, Proble
 }
 
 /// The trial, told again, and how a recording was followed that need not replay exactly.
-fn retold(args: &ReplayArgs) -> Result<(Telling, Option<Followed>), Problem> {
-    match meant(&args.trial, &args.config, &args.out)? {
+fn retold(args: &ReplayArgs, meant: Meant) -> Result<(Telling, Option<Followed>), Problem> {
+    match meant {
         Meant::Recorded(recording) if args.mode == Mode::Strict => {
             let mut telling = strict(&recording)?;
             telling.recording.shrunk_from = recording.shrunk_from;

@@ -10,10 +10,11 @@ use hostproof_sim::tell::tell;
 use hostproof_spec::envelope::Exit;
 use serde_json::Value;
 
+use super::again::replay_found;
 use super::ci::{self, Base};
 use super::screen::Ink;
-use super::told::{exit, replay_command, told};
-use super::{bar, cores, exec, shrinking, unwritable};
+use super::told::{exit, told};
+use super::{bar, cores, exec, shrinking, unreportable, unwritable};
 use crate::args::RunArgs;
 use crate::data::{Campaigned, Shrinking, Sitting};
 use crate::output::{Output, Problem, Report, json_value};
@@ -21,6 +22,8 @@ use crate::output::{Output, Problem, Report, json_value};
 const DEFAULT_TRIALS: u64 = 20_000;
 const CI_TIME: Duration = Duration::from_secs(60);
 const CI_REPORT: &str = "hostproof-report";
+/// What is left in the directory of a report.
+const REPORT: [&str; 2] = ["report.json", "junit.xml"];
 
 /// Runs a campaign.
 ///
@@ -33,26 +36,47 @@ pub fn run(args: &RunArgs, output: Output) -> Result<Report<Value>, Problem> {
     if args.resume && dir.is_none() {
         return Err(Problem::usage("--resume needs the directory of the campaign").help("name it with --report"));
     }
-    for dir in [Some(&args.out), dir.as_ref()].into_iter().flatten() {
-        files::probe(dir).map_err(unwritable)?;
+    files::probe(&args.out).map_err(unwritable)?;
+    if let Some(dir) = &dir {
+        files::probe(dir).map_err(|error| unreportable(&error))?;
     }
     // What was found before counts first: it takes a second.
     let kept = if args.ci { ci::kept(&args.corpus)? } else { None };
     let (state, mut sitting) = begin(args, &campaign, dir.as_deref())?;
+    if let Some(dir) = &dir {
+        // If this campaign is cut off, nobody must take what an earlier one left for what it came to.
+        files::remove(dir, &REPORT).map_err(|error| unreportable(&error))?;
+    }
     let report = carry_out(&campaign, state, dir.as_deref(), output, &mut sitting)?;
     let Written { recordings, shrunk, unwritten } = record(&report, args)?;
-    let commands = report.found.iter().map(|found| replay_command(&report, found, None)).collect();
-    let exit = match exit(&report) {
+    let commands = report.found.iter().map(|found| replay_found(&report, found, None)).collect();
+    let mut exit = match exit(&report) {
         Exit::Fault => Exit::Fault,
         _ if kept.as_ref().is_some_and(|kept| kept.unexpected > 0) => Exit::Found,
         exit => exit,
     };
     let text = told(&report, &recordings, &shrunk, Ink(output.colours()));
-    let data = Campaigned { report, recordings, shrunk, commands, base_from: base.from, sitting, corpus: kept, unwritten };
-    let text = format!("{}{text}{}", ci::notes(args, &data), ci::closing(&data));
-    if let Some(dir) = &dir {
-        leave(dir, &args.corpus, &data)?;
+    let (unreported, stopped) = (None, Vec::new());
+    let mut data = Campaigned {
+        report,
+        recordings,
+        shrunk,
+        commands,
+        base_from: base.from,
+        sitting,
+        corpus: kept,
+        unwritten,
+        unreported,
+        stopped,
+    };
+    if let Some(dir) = &dir
+        && let Err(problem) = leave(dir, &args.corpus, &data)
+    {
+        // What was found counts more than the file; but who waits for the file must not take its absence for a success.
+        data.unreported = Some(problem.message);
+        exit = if exit == Exit::Ok { problem.exit } else { exit };
     }
+    let text = format!("{}{text}{}", ci::notes(args, &data), ci::closing(&data));
     if let Some(line) = ci::annotation(&args.corpus, &data) {
         // Standard output belongs to the one object.
         if output.is_json() { eprintln!("{line}") } else { println!("{line}") }
@@ -168,8 +192,8 @@ fn record(report: &campaign::Report, args: &RunArgs) -> Result<Written, Problem>
 fn leave(dir: &Path, corpus: &Path, data: &Campaigned) -> Result<(), Problem> {
     let json = serde_json::to_string_pretty(data).map_err(|error| Problem::fault(error.to_string()))? + "\n";
     let junit = ci::junit(corpus, data).map_err(|error| Problem::fault(format!("the report is no XML: {error}")))?;
-    for (name, text) in [("report.json", json), ("junit.xml", junit)] {
-        files::write_text(dir, name, &text).map_err(|error| Problem::fault(error.to_string()))?;
+    for (name, text) in REPORT.into_iter().zip([json, junit]) {
+        files::write_text(dir, name, &text).map_err(|error| unreportable(&error))?;
     }
     Ok(())
 }

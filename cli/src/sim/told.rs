@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use hostproof_sim::campaign::{Exclusion, Found, LastTenth, Report, Yield};
 use hostproof_spec::envelope::Exit;
 
+use super::again::replay_found;
 use super::screen::{Ink, screen};
-use super::{flags, grouped, tell_finding};
+use super::{grouped, tell_finding};
 use crate::data::Shrinking;
 
 /// How a campaign ends.
@@ -43,7 +44,7 @@ pub fn told(report: &Report, recordings: &[String], shrunk: &[Shrinking], ink: I
         let _ = writeln!(text, "{} trial(s) broke an invariant: {}", grouped(report.failed), by.join(", "));
     }
     for (index, found) in report.found.iter().enumerate() {
-        let replay = replay_command(report, found, recordings.get(index).map(String::as_str));
+        let replay = replay_found(report, found, recordings.get(index).map(String::as_str));
         match shrunk.get(index).and_then(|told| Some((told, told.summary.as_ref()?))) {
             Some((told, summary)) => text.push_str(&format!("\n{}", screen(summary, Some(told.millis), &replay, ink))),
             None => tell_found(&mut text, found, &replay),
@@ -170,12 +171,4 @@ fn tell_found(text: &mut String, found: &Found, replay: &str) {
         let _ = writeln!(text, "  {}", tell_finding(finding));
     }
     let _ = writeln!(text, "  replay it: {replay}");
-}
-
-/// What somebody types to see a finding again: from its recording, or from its id with the flags that are not the default.
-pub fn replay_command(report: &Report, found: &Found, recording: Option<&str>) -> String {
-    match recording {
-        Some(path) => format!("hostproof sim replay {path}"),
-        None => format!("hostproof sim replay {}{}", found.trial, flags(&found.config(&report.config))),
-    }
 }

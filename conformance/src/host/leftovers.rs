@@ -20,7 +20,10 @@ fn left() -> MutexGuard<'static, Left> {
 }
 
 /// Starts a host that leads its process group. Under the lock, so that no host is missed and none is started once [`remove_all`] was called.
-pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
+///
+/// # Errors
+/// If it cannot be started.
+pub fn spawn(command: &mut Command) -> std::io::Result<Child> {
     let mut left = left();
     let child = command.spawn()?;
     left.groups.insert(child.id());
@@ -28,7 +31,7 @@ pub(super) fn spawn(command: &mut Command) -> std::io::Result<Child> {
 }
 
 /// Kills the group of a host and forgets it.
-pub(super) fn kill_group(leader: u32) {
+pub fn kill_group(leader: u32) {
     let mut left = left();
     kill(leader);
     left.groups.remove(&leader);

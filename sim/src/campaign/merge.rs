@@ -22,6 +22,46 @@ pub struct Part {
     pub tally: Tally,
 }
 
+/// A shard that ended with its first finding, before its last trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stopped {
+    /// Which.
+    pub shard: Shard,
+    /// Trials that it ran.
+    pub trials: u64,
+    /// Trials that it was asked for; none if there is no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+}
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let of = self.of.map(|of| format!(" of {of}")).unwrap_or_default();
+        write!(f, "shard {} stopped at its first finding, after {}{of} trials", self.shard, self.trials)
+    }
+}
+
+impl Part {
+    /// Trials of its blocks, if they are bounded.
+    #[must_use]
+    pub fn asked(&self) -> Option<u64> {
+        let trials = self.identity.trials?;
+        let (whole, rest) = (trials / self.identity.block, trials % self.identity.block);
+        let (of, index) = (u64::from(self.shard.of.max(1)), u64::from(self.shard.index));
+        let full = (whole + of - 1).saturating_sub(index) / of;
+        Some(full * self.identity.block + if whole % of == index { rest } else { 0 })
+    }
+
+    /// Whether it ended with its first finding, before its last trial.
+    #[must_use]
+    pub fn stopped(&self) -> Option<Stopped> {
+        let of = self.asked();
+        let early = self.identity.stop && self.tally.failed > 0 && of != Some(self.tally.trials);
+        early.then_some(Stopped { shard: self.shard, trials: self.tally.trials, of })
+    }
+}
+
 /// Why shards do not make up a campaign. `file` is the place of the shard in what was given, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unmergeable {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 pub use block::BLOCK;
 use block::{Done, run_block};
-pub use merge::{Part, Unmergeable, merge};
+pub use merge::{Part, Stopped, Unmergeable, merge};
 pub(crate) use picker::Picker;
 use report::report;
 pub use report::{Exclusion, Found, LastTenth, Report, Saw, VerbCount, Yield};
