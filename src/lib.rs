@@ -10,6 +10,7 @@
 //! | [`permission`] | what an agent may do without asking, and what of it a child gets |
 //! | [`subagent`] | children: continuable ones (start, delivery, interrupt, settlement, drains, listings) and one-shot runs |
 //! | [`providers`] | how children are made: spawned, forked |
+//! | [`query`] | questions about all sessions, live and stored |
 //! | [`host`] | one composed host |
 //! | [`operation`] | requests as data: the door that simulator, suite and command line use |
 //!
@@ -26,6 +27,7 @@ pub mod operation;
 pub mod permission;
 pub mod persistence;
 pub mod providers;
+pub mod query;
 pub mod session;
 pub mod subagent;
 pub mod tools;

@@ -62,9 +62,7 @@ pub(crate) fn conclude(env: &Rc<dyn Env>, op: Sym, actor: Option<&Agent>, target
         Ok(answer) => {
             if let (Some(rows), Some(parent)) = (&answer.rows, target) {
                 for (index, row) in (0..).zip(rows) {
-                    let fact =
-                        Fact::Listed { parent, index, session: row.session, row: row.row, created_at: Some(row.created_at) };
-                    tell(&**env, Some(op), actor, fact);
+                    tell(&**env, Some(op), actor, listed(parent, index, row));
                 }
             }
             tell(&**env, Some(op), actor, Fact::Succeeded { child: answer.child, message: answer.message });
@@ -110,12 +108,17 @@ impl End {
             label: row.label.as_ref().map(|label| label.to_string()),
             created_at: Some(row.created_at),
             live: row.live,
+            mode: row.mode,
+            has_children: row.has_children,
+            parent: row.parent.map(text),
+            depth: row.depth,
         };
         self.answered.borrow().as_ref().map(|answered| match answered {
             Ok(answer) => Outcome::Ok {
                 child: answer.child.map(text),
                 message: answer.message.map(text),
                 rows: answer.rows.as_ref().map(|rows| rows.iter().map(row).collect()),
+                projection: None,
             },
             Err(error) => {
                 Outcome::Refused { code: error.code.map(str::to_owned), class: Some(error.class), message: error.message.clone() }
@@ -341,6 +344,10 @@ impl Driver {
                     let rows = subagents.list_children(names.intern(parent), signal.clone()).await?;
                     Ok(Answer { rows: Some(rows), ..Answer::default() })
                 }
+                Operation::ListDescendants { root } => {
+                    let rows = subagents.list_descendants(names.intern(root), signal.clone()).await?;
+                    Ok(Answer { rows: Some(rows), ..Answer::default() })
+                }
                 Operation::QueueEdit { target, message, content } => {
                     self.change_queue(op, target, message, QueueChange::Edit(Rc::from(content.as_str())))
                 }
@@ -476,6 +483,17 @@ impl Driver {
             CreateError::Taken | CreateError::Stored => self.taken(id),
             error => SubagentError::plain(RefusalClass::Failed, error.to_string()),
         }
+    }
+}
+
+/// The fact of one row: a row of a tree says where in it the child stands.
+fn listed(asked: Sym, index: u32, row: &ListedChild) -> Fact<Sym> {
+    let ListedChild { session, row: says, created_at, has_children, .. } = *row;
+    match (row.parent, row.depth) {
+        (Some(parent), Some(depth)) => {
+            Fact::ListedBelow { root: asked, index, session, row: says, parent, depth, has_children, created_at }
+        }
+        _ => Fact::Listed { parent: asked, index, session, row: says, created_at: Some(created_at) },
     }
 }
 

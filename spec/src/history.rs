@@ -301,6 +301,28 @@ pub enum Row {
     },
 }
 
+/// How a child may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// It answers once.
+    OneShot,
+    /// It can be continued.
+    Continuable,
+}
+
+/// Where the value of a projection came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProjectedFrom {
+    /// From the log in memory.
+    Live,
+    /// From a kept state and the stored records behind it.
+    Cache,
+    /// From the whole stored log.
+    Log,
+}
+
 /// Why a listing could not identify a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -783,6 +805,38 @@ pub enum Fact<I> {
         run: I,
         /// Whether it is the end edge.
         ended: bool,
+    },
+    /// One row of the listing of a whole tree, the result of the event's `op`.
+    ListedBelow {
+        /// The session whose descendants were asked for.
+        root: I,
+        /// Position in the result.
+        index: u32,
+        /// The descendant.
+        session: I,
+        /// What the row says.
+        row: Row,
+        /// Its durable direct parent.
+        parent: I,
+        /// Edges between it and the root: a direct child has 1.
+        depth: u32,
+        /// Whether it has children itself, where the row says so.
+        has_children: Option<bool>,
+        /// Creation time in milliseconds.
+        created_at: u64,
+    },
+    /// What a projection of a session says: the result of the event's `op`.
+    Projected {
+        /// The session.
+        session: I,
+        /// Key of the unit.
+        unit: I,
+        /// The value, as JSON text.
+        value: I,
+        /// Sequence number of the last record that the value covers; `None` for an empty log.
+        as_of: Option<u32>,
+        /// Where it came from.
+        from: ProjectedFrom,
     },
 }
 

@@ -161,6 +161,11 @@ pub enum Operation {
         /// Name of the listener.
         listener: String,
     },
+    /// List the whole tree below a session.
+    ListDescendants {
+        /// The session; it is no row itself.
+        root: String,
+    },
 }
 
 /// What a child's agent is made of, as far as the caller says it. What is absent comes from the parent (its route) or is not there at all.
@@ -318,6 +323,7 @@ impl Operation {
             Self::Unmount { .. } => Verb::Unmount,
             Self::Listen { .. } => Verb::Listen,
             Self::Unlisten { .. } => Verb::Unlisten,
+            Self::ListDescendants { .. } => Verb::ListDescendants,
         }
     }
 
@@ -347,6 +353,7 @@ impl Operation {
             | Self::Deliver { target: session, .. }
             | Self::Interrupt { target: session, .. }
             | Self::ListChildren { parent: session }
+            | Self::ListDescendants { root: session }
             | Self::QueueEdit { target: session, .. }
             | Self::QueueRemove { target: session, .. }
             | Self::QueueSteer { target: session, .. } => Some(session),

@@ -200,6 +200,13 @@ words! {
         /// The order of the rows in the parent's log.
         ParentLog,
     }
+    /// What must be unchanged of a header between the enumeration and the read of a stored child.
+    HeaderWitness {
+        /// Version, id, creation time, working directory, parent, inherited records and depth.
+        Lifecycle,
+        /// The same, and the origin.
+        LifecycleAndOrigin,
+    }
     /// When a cached identity of a cold child with inherited records is used.
     SeededCache {
         /// There is no cache.
@@ -425,6 +432,13 @@ rules! {
     invalid_child: Finding = Finding::Corrupt, Finding::Unavailable, Finding::AsCatalog;
     /// A child whose file is gone.
     missing_child_file: Finding = Finding::Omitted, Finding::Omitted, Finding::AsCatalog;
+    /// What must be unchanged of a header between the enumeration and the read.
+    header_witness: HeaderWitness =
+        HeaderWitness::Lifecycle, HeaderWitness::Lifecycle, HeaderWitness::LifecycleAndOrigin;
+    /// A descendant whose only descriptor is inherited, where whole trees are listed.
+    inherited_descendant: Finding = Finding::Omitted, Finding::Inherited, Finding::Corrupt;
+    /// A descendant whose complete records do not decode or do not continue the sequence, where whole trees are listed.
+    damaged_descendant: Finding = Finding::Omitted, Finding::Unavailable, Finding::Corrupt;
     /// When a cached identity of a cold child with inherited records is used.
     seeded_cache: SeededCache = SeededCache::NoCache, SeededCache::OwnSequence, SeededCache::AfterCut;
     /// What a row carries beside id, mode and label.
@@ -433,6 +447,8 @@ rules! {
     row_order: RowOrder = RowOrder::CreationThenId, RowOrder::CreationThenId, RowOrder::ParentLog;
     /// Most cold children that a listing of direct children reads at a time.
     cold_reads: u8 = 1, 4, 0;
+    /// Most cold descendants that a listing of a whole tree reads at a time.
+    cold_descendant_reads: u8 = 0, 4, 4;
     /// Words of the listing tool for what a child does.
     status_words: StatusWords =
         StatusWords::RunningIdleReady, StatusWords::RunningIdleReady, StatusWords::RunningInactive;

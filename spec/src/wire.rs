@@ -22,7 +22,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Event, Row};
+use crate::history::{Event, Mode, ProjectedFrom, Row};
 use crate::operation::Operation;
 use crate::refusal::RefusalClass;
 use crate::revision::Revision;
@@ -243,6 +243,9 @@ pub enum Outcome {
         /// Rows of a listing, in order.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<Vec<ListRow>>,
+        /// What a projection says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        projection: Option<Projection>,
     },
     /// Refused.
     Refused {
@@ -277,6 +280,33 @@ pub struct ListRow {
     /// Whether the child is live, where the row says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<bool>,
+    /// How the child may be used again, where it could be identified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Whether the child has children of its own, where the row says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has_children: Option<bool>,
+    /// Its durable direct parent, in the listing of a whole tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Edges between it and the session that was asked about, in the listing of a whole tree; a direct child has 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+}
+
+/// What a projection of a session says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Projection {
+    /// Key of the unit.
+    pub unit: String,
+    /// Its value.
+    pub value: serde_json::Value,
+    /// Sequence number of the last record that it covers; absent for an empty log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<u32>,
+    /// Where it came from.
+    pub from: ProjectedFrom,
 }
 
 /// Parameters of `quiesce`.

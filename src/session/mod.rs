@@ -7,6 +7,7 @@
 //! A session is private until the [`SessionStore`] lets it enter; from then on its id names it, until it leaves.
 
 pub mod event;
+pub mod projection;
 mod store;
 
 use std::cell::{Cell, Ref, RefCell};

@@ -3,18 +3,19 @@
 
 use std::rc::Rc;
 
-use hostproof_spec::history::{Fact, Row};
+use hostproof_spec::history::{Fact, Mode, Row};
 use hostproof_spec::names::Sym;
 use hostproof_spec::sometimes;
 
+use super::Subagents;
 use super::error::SubagentError;
 use super::listing::{ListedChild, by_creation};
-use super::{Subagents, descriptor};
 use crate::agent::Agent;
 use crate::env::Signal;
 use crate::persistence::{ReadError, Stored};
 use crate::planted;
 use crate::session::event::{Body, CatalogRow, Record};
+use crate::session::projection::identity;
 
 /// The rows that are a session's own: what a fork inherited are the children of somebody else.
 fn own_rows<'r>(inherited: u32, records: impl IntoIterator<Item = &'r Rc<Record>>) -> Vec<CatalogRow> {
@@ -58,9 +59,13 @@ impl Subagents {
             .map(|row| ListedChild {
                 session: row.child,
                 row: Row::Child,
+                mode: Some(if row.continuable { Mode::Continuable } else { Mode::OneShot }),
                 label: row.label,
                 created_at: row.created_at,
                 live: None,
+                has_children: None,
+                parent: None,
+                depth: None,
             })
             .collect();
         if planted!(self.env, P03) {
@@ -106,11 +111,11 @@ impl Subagents {
             }
             let Ok(child) = self.persistence.inspect(header.id).await else { continue };
             let own = child.records.iter().filter(|record| record.seq >= child.header.inherited);
-            if let Some(identity) = descriptor::listed(self.rules, own) {
+            if let Some(identity) = identity::of(self.rules, own) {
                 missing.push(CatalogRow {
                     child: header.id,
                     created_at: header.created_at,
-                    continuable: identity.continuable,
+                    continuable: identity.mode == Mode::Continuable,
                     label: identity.label,
                 });
             }

@@ -89,20 +89,6 @@ fn same_composition(first: &Descriptor, second: &Descriptor) -> bool {
     *first == second
 }
 
-/// The identity that a listing shows: the last descriptor of the whole log, unless it cannot be interpreted.
-pub(super) fn listed<'r>(rules: &Rules, records: impl IntoIterator<Item = &'r Rc<Record>>) -> Option<Descriptor> {
-    let mut found = None;
-    for record in records {
-        if let Body::Descriptor(stored) = &record.body {
-            found = match stored {
-                DescriptorRecord::Known(descriptor) if readable(rules, descriptor) => Some(descriptor.clone()),
-                _ => None,
-            };
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use hostproof_spec::revision::Revision;
@@ -122,7 +108,6 @@ mod tests {
         let rules = Revision::R20260806.rules();
         let log = [record(0, known(rules, "ancestor"))];
         assert!(resumable(rules, 1, &log).is_err());
-        assert_eq!(listed(rules, &log).expect("the projection folds the whole log").label.as_deref(), Some("ancestor"));
     }
 
     #[test]
@@ -142,7 +127,6 @@ mod tests {
         let (old, new) = (Revision::R20260806.rules(), Revision::R20260901.rules());
         assert!(resumable(new, 0, &[record(0, known(old, "a"))]).is_ok());
         assert!(resumable(old, 0, &[record(0, known(new, "a"))]).is_err());
-        assert!(listed(old, &[record(0, known(new, "a"))]).is_none());
     }
 
     #[test]
@@ -150,6 +134,5 @@ mod tests {
         let rules = Revision::R20260901.rules();
         let log = [record(0, known(rules, "a")), record(1, DescriptorRecord::Malformed(Rc::from("{}")))];
         assert!(resumable(rules, 0, &log).is_err());
-        assert!(listed(rules, &log).is_none());
     }
 }

@@ -16,6 +16,7 @@ use crate::operation::{Driver, Pending};
 use crate::testing::World;
 
 mod identity;
+mod listing;
 
 const BOTH: [Revision; 2] = [Revision::R20260806, Revision::R20260901];
 

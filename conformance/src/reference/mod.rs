@@ -400,8 +400,8 @@ impl Observer {
             Fact::Succeeded { .. } | Fact::Refused { .. } => {
                 self.out.push(Line::Done { lc: event.lc, op: op(), pending: self.pending.clone() });
             }
-            // The rows of a listing are part of its outcome.
-            Fact::Listed { .. } => {}
+            // The rows of a listing and the value of a projection are parts of an outcome.
+            Fact::Listed { .. } | Fact::ListedBelow { .. } | Fact::Projected { .. } => {}
             _ => self.out.note(&HostNote::Observe(event.to_text(names))),
         }
         self.run_triggers(&env, &event)

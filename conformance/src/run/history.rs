@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hostproof_spec::history::{Event, Fact};
 use hostproof_spec::operation::Operation;
 use hostproof_spec::refusal::{RefusalClass, class_of};
-use hostproof_spec::wire::{Call, HostNote, Outcome};
+use hostproof_spec::wire::{Call, HostNote, ListRow, Outcome};
 
 use super::link::{HostFailure, protocol};
 
@@ -127,6 +127,8 @@ impl Collected {
                         | Fact::Unknown
                         | Fact::Aborted
                         | Fact::Listed { .. }
+                        | Fact::ListedBelow { .. }
+                        | Fact::Projected { .. }
                         | Fact::Quiet
                         | Fact::FaultsStopped
                         | Fact::ProcessStarted
@@ -178,16 +180,9 @@ impl Collected {
                 }
                 let op = Some(done.op);
                 match done.outcome {
-                    Outcome::Ok { child, message, rows } => {
-                        if let (Some(rows), Operation::ListChildren { parent }) = (rows, &asked.operation) {
-                            for (index, row) in (0..).zip(rows) {
-                                let fact = Fact::Listed {
-                                    parent: parent.clone(),
-                                    index,
-                                    session: row.session,
-                                    row: row.row,
-                                    created_at: row.created_at,
-                                };
+                    Outcome::Ok { child, message, rows, .. } => {
+                        for (index, row) in (0..).zip(rows.unwrap_or_default()) {
+                            if let Some(fact) = listed(&asked.operation, index, row) {
                                 self.event(0, op.clone(), asked.actor.clone(), fact);
                             }
                         }
@@ -203,6 +198,26 @@ impl Collected {
             HostNote::HoldReached(reached) => self.reached.push(reached.hold),
         }
         Ok(())
+    }
+}
+
+/// The fact of one row; a row of a tree that does not say where it stands is none.
+fn listed(asked: &Operation, index: u32, row: ListRow) -> Option<Fact<String>> {
+    match asked {
+        Operation::ListChildren { parent } => {
+            Some(Fact::Listed { parent: parent.clone(), index, session: row.session, row: row.row, created_at: row.created_at })
+        }
+        Operation::ListDescendants { root } => Some(Fact::ListedBelow {
+            root: root.clone(),
+            index,
+            session: row.session,
+            row: row.row,
+            parent: row.parent?,
+            depth: row.depth?,
+            has_children: row.has_children,
+            created_at: row.created_at?,
+        }),
+        _ => None,
     }
 }
 

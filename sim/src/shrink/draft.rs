@@ -379,6 +379,7 @@ fn sessions_mut(operation: &mut Operation) -> Vec<&mut String> {
         | Operation::Deliver { target: session, .. }
         | Operation::Interrupt { target: session, .. }
         | Operation::ListChildren { parent: session }
+        | Operation::ListDescendants { root: session }
         | Operation::QueueEdit { target: session, .. }
         | Operation::QueueRemove { target: session, .. }
         | Operation::QueueSteer { target: session, .. } => vec![session],

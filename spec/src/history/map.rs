@@ -156,6 +156,19 @@ impl<I> Fact<I> {
             Self::Heard { listener, session, run, ended } => {
                 Fact::Heard { listener: f(listener), session: f(session), run: f(run), ended }
             }
+            Self::ListedBelow { root, index, session, row, parent, depth, has_children, created_at } => Fact::ListedBelow {
+                root: f(root),
+                index,
+                session: f(session),
+                row,
+                parent: f(parent),
+                depth,
+                has_children,
+                created_at,
+            },
+            Self::Projected { session, unit, value, as_of, from } => {
+                Fact::Projected { session: f(session), unit: f(unit), value: f(value), as_of, from }
+            }
         }
     }
 
@@ -219,6 +232,8 @@ impl<I> Fact<I> {
             Self::PartChanged { .. } => "part-changed",
             Self::ListenerChanged { .. } => "listener-changed",
             Self::Heard { .. } => "heard",
+            Self::ListedBelow { .. } => "listed-below",
+            Self::Projected { .. } => "projected",
         }
     }
 
@@ -262,7 +277,9 @@ impl<I> Fact<I> {
             | Self::ToolOffered { session, .. }
             | Self::ToolStarted { session, .. }
             | Self::ToolEnded { session, .. }
-            | Self::Heard { session, .. } => Some(session),
+            | Self::Heard { session, .. }
+            | Self::ListedBelow { session, .. }
+            | Self::Projected { session, .. } => Some(session),
             Self::Owned { child, .. } | Self::Disowned { child, .. } | Self::CatalogRow { child, .. } => Some(child),
             Self::Invoked { target, .. } => target.as_ref(),
             Self::Succeeded { child, .. } => child.as_ref(),

@@ -180,6 +180,27 @@ fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result
             }
             created_at.map_or(Ok(()), |ms| write!(line, ", created at {ms} ms"))
         }
+        Fact::ListedBelow { root, index, session, row, parent, depth, has_children, created_at } => {
+            write!(line, "{}: row {index} of the tree below {}, ", t(session), t(root))?;
+            match row {
+                Row::Child => line.write_str("child")?,
+                Row::Diagnostic { reason } => write!(line, "diagnostic {}", word(&reason))?,
+            }
+            write!(line, " of {} at depth {depth}", t(parent))?;
+            match has_children {
+                Some(true) => line.write_str(", has children")?,
+                Some(false) => line.write_str(", has none")?,
+                None => {}
+            }
+            write!(line, ", created at {created_at} ms")
+        }
+        Fact::Projected { session, unit, value, as_of, from } => {
+            write!(line, "{}: {} is {} ", t(session), t(unit), t(value))?;
+            match as_of {
+                Some(seq) => write!(line, "as of seq {seq}, from the {}", word(&from)),
+                None => write!(line, "of an empty log, from the {}", word(&from)),
+            }
+        }
         Fact::ScopeClosed { root } => write!(line, "admission closed below {}", t(root)),
         Fact::ScopeOpened { root } => write!(line, "admission below {} ended with it", t(root)),
         Fact::Fault { session, fault } => {

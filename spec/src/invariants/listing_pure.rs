@@ -91,6 +91,7 @@ impl Check for ListingPure {
                 | Fact::Unknown
                 | Fact::Aborted
                 | Fact::Listed { .. }
+                | Fact::ListedBelow { .. }
                 | Fact::Fault { .. }
         );
         if !pure {
