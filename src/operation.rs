@@ -14,17 +14,20 @@ use std::task::{Context, Poll, Waker};
 use hostproof_spec::composition::Part;
 use hostproof_spec::history::{Authority, Fact};
 use hostproof_spec::names::Sym;
-use hostproof_spec::operation::{InterruptBy, Operation};
+use hostproof_spec::operation::{self, Cut, InterruptBy, Operation};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::wire::{Call, ListRow, Outcome};
 use rustc_hash::FxHashMap;
 
-use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, ResumeAgent, TeardownError};
+use crate::agent::{Agent, AgentHandle, By, Composition, CreateAgent, CreateError, ResumeAgent, StepVerdict, TeardownError};
 use crate::compose::Delegation;
+use crate::env::select::select2;
 use crate::env::wait::acting;
 use crate::env::{Env, Signal, TaskLabel, Thrown};
 use crate::host::Host;
 use crate::persistence::ReadError;
+use crate::session::event::Record;
+use crate::session::replay::{CutError, cut};
 use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, SubagentError};
 
 /// Carries out operations on one host.
@@ -353,6 +356,26 @@ impl Driver {
                 }
                 Operation::QueueRemove { target, message } => self.change_queue(op, target, message, QueueChange::Remove),
                 Operation::QueueSteer { target, message } => self.change_queue(op, target, message, QueueChange::Steer),
+                Operation::ForkSession { source, session, cut } => {
+                    self.fork_session(by, call, names.intern(source), names.intern(session), *cut, signal).await
+                }
+                Operation::Compact { agent, keep, content } => {
+                    self.compact(op, &self.named(agent)?, *keep, Rc::from(content.as_str()), signal).await
+                }
+                Operation::Maintain { agent, millis } => self.maintain(op, &self.named(agent)?, *millis, signal).await,
+                Operation::ArmPreStep { session, nth, verdict } => {
+                    unless_aborted(signal)?;
+                    if *nth == 0 {
+                        return Err(SubagentError::coded("INVALID_ARGUMENT", "steps are counted from 1"));
+                    }
+                    let verdict = match verdict {
+                        operation::StepVerdict::Enter => StepVerdict::Enter,
+                        operation::StepVerdict::Reject { reason } => StepVerdict::Reject(Rc::from(reason.as_str())),
+                        operation::StepVerdict::Throw => StepVerdict::Throw,
+                    };
+                    self.host.registry().arm_pre_step(names.intern(session), *nth, verdict);
+                    Ok(Answer::default())
+                }
                 Operation::Flush { session } => {
                     let session = names.intern(session);
                     if !self.host.store().is_live(session) {
@@ -455,6 +478,107 @@ impl Driver {
         Ok(Answer::default())
     }
 
+    /// A new top-level session that begins as a copy. The source is only read, whoever owns it.
+    async fn fork_session(&self, op: Option<Sym>, call: &Call, source: Sym, id: Sym, at: Cut, signal: &Signal) -> Answered {
+        unless_aborted(signal)?;
+        let names = self.host.env().names();
+        if names.text(id).is_empty() {
+            return Err(SubagentError::coded("INVALID_ARGUMENT", "a session id must not be empty"));
+        }
+        self.must_not_be_live(id)?;
+        let inherited = match self.live_prefix(source, at) {
+            Some(prefix) => prefix,
+            None => {
+                let read = self.host.persistence().inspect(source).await;
+                unless_aborted(signal)?;
+                match (self.live_prefix(source, at), read) {
+                    // It became live while it was read: the live log is the newer one.
+                    (Some(prefix), _) => prefix,
+                    (None, Ok(stored)) => prefix(&stored.records, at),
+                    (None, Err(error)) => return Err(unreadable(&error)),
+                }
+            }
+        };
+        let inherited = inherited.map_err(|error| match error {
+            CutError::Boundary { .. } => SubagentError::coded("INVALID_BOUNDARY", error.to_string()),
+            CutError::OpenTurn { .. } => SubagentError::coded("OPEN_TURN", error.to_string()),
+        })?;
+        let spec = CreateAgent {
+            op,
+            actor: None,
+            id,
+            parent: Some(source),
+            subagent: false,
+            depth: 0,
+            seed: Vec::new(),
+            inherited,
+            signal: signal.clone(),
+            open_writer: true,
+            check_stored: true,
+            composition: Composition::default(),
+        };
+        let handle = self.host.registry().create(spec).await.map_err(|error| self.not_created(id, error))?;
+        self.bind_root(call, handle);
+        Ok(Answer::default())
+    }
+
+    fn live_prefix(&self, source: Sym, at: Cut) -> Option<Result<Vec<Rc<Record>>, CutError>> {
+        self.host.store().get(source).map(|session| prefix(&session.records(), at))
+    }
+
+    /// Puts a summary in the place of what the model was shown, in the claimed idle phase.
+    async fn compact(&self, op: Sym, agent: &Agent, keep: u32, text: Rc<str>, signal: &Signal) -> Answered {
+        unless_aborted(signal)?;
+        if text.trim().is_empty() {
+            return Err(SubagentError::coded("INVALID_ARGUMENT", "a summary must not be empty"));
+        }
+        self.must_be_current(agent)?;
+        let by = By::new(Some(op), Some(agent.handle()));
+        let done = Rc::new(RefCell::new(None));
+        let (compacting, told) = (agent.clone(), done.clone());
+        let claimed = agent.maintain(by, move |claim| {
+            Box::pin(async move {
+                if !claim.is_cancelled() {
+                    *told.borrow_mut() = Some(compacting.compact(by, keep, text));
+                }
+            })
+        });
+        claimed.map_err(|_| busy(agent))?.await;
+        let compacted = done.borrow_mut().take();
+        match compacted {
+            Some(Ok(Some(_))) => Ok(Answer::default()),
+            Some(Ok(None)) => Err(SubagentError::coded("NOTHING_TO_COMPACT", "fewer than two messages could be summed up")),
+            Some(Err(error)) => Err(SubagentError::plain(RefusalClass::Failed, error.to_string())),
+            None => Err(SubagentError::plain(RefusalClass::Closing, "the agent was asked to stop before it was compacted")),
+        }
+    }
+
+    /// Claims the idle phase until the time is over or the agent is asked to stop.
+    async fn maintain(&self, op: Sym, agent: &Agent, millis: u32, signal: &Signal) -> Answered {
+        unless_aborted(signal)?;
+        self.must_be_current(agent)?;
+        let env = self.host.env().clone();
+        let by = By::new(Some(op), Some(agent.handle()));
+        let claimed = agent.maintain(by, move |claim| {
+            Box::pin(async move {
+                if millis > 0 {
+                    let over = env.sleep_until(env.deadline_in(millis.into()));
+                    select2(&*env, "maintenance/over", over, claim.cancelled()).await;
+                }
+            })
+        });
+        claimed.map_err(|_| busy(agent))?.await;
+        Ok(Answer::default())
+    }
+
+    fn must_be_current(&self, agent: &Agent) -> Result<(), SubagentError> {
+        if self.host.registry().is_current(agent) {
+            Ok(())
+        } else {
+            Err(SubagentError::coded("SESSION_NOT_FOUND", "the agent is not live any more"))
+        }
+    }
+
     async fn dispose_session(&self, op: Option<Sym>, agent: &Agent) -> Answered {
         let handle = self.roots.borrow().get(&agent.handle()).cloned();
         let Some(handle) = handle else {
@@ -511,4 +635,13 @@ fn unreadable(error: &ReadError) -> SubagentError {
         ReadError::Io(_) => "STORAGE_FAILED",
     };
     SubagentError::coded(code, error.to_string())
+}
+
+fn prefix(records: &[Rc<Record>], at: Cut) -> Result<Vec<Rc<Record>>, CutError> {
+    cut(records, at).map(|kept| records[..kept].to_vec())
+}
+
+fn busy(agent: &Agent) -> SubagentError {
+    let class = if agent.is_closing() { RefusalClass::Closing } else { RefusalClass::Busy };
+    SubagentError::plain(class, "the agent has active work already")
 }

@@ -290,6 +290,7 @@ impl World {
                     StopReason::Error => " error",
                     StopReason::MaxTokens => " max",
                     StopReason::Refusal => " refused",
+                    StopReason::Blocked => " blocked",
                     StopReason::Interrupted | StopReason::Other => " ?",
                 };
                 (session, format!("{turn}]{reason}"))
@@ -304,6 +305,9 @@ impl World {
                 };
                 (session, format!("cancel {cause}{}", if keeps_inbox { " keep" } else { "" }))
             }
+            Fact::Maintained { session, active } => (session, if active { "maintain" } else { "free" }.to_owned()),
+            Fact::PreStep { session, turn, step, verdict } => (session, format!("{verdict:?} {turn}.{step}").to_lowercase()),
+            Fact::Compacted { session, replaced, .. } => (session, format!("compact {replaced}")),
             _ => return None,
         };
         (session == wanted).then_some(words)

@@ -298,6 +298,8 @@ impl Judge<'_> {
             && same(&pattern.cancelled_by, &fact["cause"])
             && same(&pattern.discarded_by, &fact["cause"])
             && same(&pattern.keeps_inbox, &fact["keepsInbox"])
+            && same(&pattern.verdict, &fact["verdict"])
+            && same(&pattern.active, &fact["active"])
             && same(&pattern.answer, &fact["answer"])
             && same(&pattern.record, &fact["record"])
             && pattern.text.as_ref().is_none_or(|text| fact["text"].as_str().is_some_and(|said| said.starts_with(text.as_str())))

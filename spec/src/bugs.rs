@@ -129,6 +129,12 @@ bugs! {
     T03 Whole SINCE_0806 "PART-02" "parts" true "of two missing services the last one is told";
     T04 Whole ALL "PART-01" "parts" true "a child is started though the host has no persistence";
     T05 Whole ALL "PART-05" "parts" true "a listener hears the delegations of agents that it is not scoped to";
+    Q01 Whole ALL "LOG-04" "sessions" false "a fork brings the pending messages of its source along";
+    Q02 Whole ALL "INBOX-18" "sessions" false "a policy judges a step before its claim is durable";
+    Q03 Whole ALL "TURN-01" "sessions" true "a fork counts its turns from 1 again";
+    Q04 Whole ALL "LIVE-06" "liveness" true "a wake during maintenance is forgotten";
+    Q05 Whole ALL "INBOX-16" "message-fate" true "what a policy refused is queued again";
+    Q06 Whole ALL "TURN-06" "sessions" true "what a policy refused is shown to the model in the next turn";
 }
 
 impl fmt::Display for Bug {

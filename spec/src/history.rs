@@ -117,6 +117,14 @@ verbs! {
     Listen,
     /// Stop listening to delegations.
     Unlisten,
+    /// Copy the beginning of a session into a new top-level one.
+    ForkSession,
+    /// Put a summary in the place of what the model was shown so far.
+    Compact,
+    /// Claim the idle phase of an agent for some time.
+    Maintain,
+    /// Let a policy judge a later step before it begins.
+    ArmPreStep,
 }
 
 /// By what right an operation acts.
@@ -220,6 +228,8 @@ pub enum StopReason {
     Refusal,
     /// A turn that a crash cut off and that recovery closed.
     Interrupted,
+    /// A policy kept the claimed input from the model.
+    Blocked,
     /// Any other word; handled as a failure.
     #[serde(other)]
     Other,
@@ -286,6 +296,18 @@ pub enum Answer {
     Failure,
     /// The call was cancelled.
     Cancelled,
+}
+
+/// What a policy said of a step that was about to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The step may begin.
+    Enter,
+    /// The turn ends here, blocked.
+    Reject,
+    /// The policy itself failed.
+    Throw,
 }
 
 /// One row of a listing.
@@ -837,6 +859,42 @@ pub enum Fact<I> {
         as_of: Option<u32>,
         /// Where it came from.
         from: ProjectedFrom,
+    },
+    /// A new log begins with a copy of the first records of another one. Comes before anything else of the new session.
+    Inherited {
+        /// The new session.
+        session: I,
+        /// The session that was copied from.
+        from: I,
+        /// How many records were copied.
+        records: u32,
+    },
+    /// A policy judged a step before it began.
+    PreStep {
+        /// The session.
+        session: I,
+        /// The turn.
+        turn: u32,
+        /// The step that would be next, from 1.
+        step: u32,
+        /// What the policy said.
+        verdict: Verdict,
+    },
+    /// Somebody claimed the idle phase of an agent, or gave it back.
+    Maintained {
+        /// Its session.
+        session: I,
+        /// Whether it is claimed.
+        active: bool,
+    },
+    /// A summary took the place of messages that the model was shown.
+    Compacted {
+        /// The session.
+        session: I,
+        /// Sequence number of the summary.
+        seq: u32,
+        /// How many messages it stands for.
+        replaced: u32,
     },
 }
 

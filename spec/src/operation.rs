@@ -166,6 +166,80 @@ pub enum Operation {
         /// The session; it is no row itself.
         root: String,
     },
+    /// Copy the beginning of a session, live or stored, into a new top-level session that is independent of it. Binds a handle to its agent.
+    ForkSession {
+        /// The session to copy from.
+        source: String,
+        /// The session id to use.
+        session: String,
+        /// How much is copied.
+        #[serde(default, skip_serializing_if = "Cut::is_end")]
+        cut: Cut,
+    },
+    /// Put a summary in the place of what the model was shown so far. Needs an agent that does nothing.
+    Compact {
+        /// The agent object.
+        agent: String,
+        /// How many of the last messages stay as they are.
+        keep: u32,
+        /// The summary.
+        content: Content,
+    },
+    /// Claim the idle phase of an agent. Ends when the time is over or the agent is asked to stop.
+    Maintain {
+        /// The agent object.
+        agent: String,
+        /// For how long, in milliseconds.
+        millis: u32,
+    },
+    /// Let a policy judge steps of a session before they begin, up to the n-th from now on. It lets in the steps before that one.
+    ArmPreStep {
+        /// The session, live or not.
+        session: String,
+        /// Which step from now on, from 1.
+        nth: u32,
+        /// What it says of that step.
+        verdict: StepVerdict,
+    },
+}
+
+/// How much of a log a fork copies. What is copied must not end inside a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "at", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Cut {
+    /// All of it.
+    #[default]
+    End,
+    /// Up to the end of its last completed turn; nothing if it has none.
+    CompletedTurn,
+    /// Up to and with this record.
+    Record {
+        /// Its sequence number.
+        seq: u32,
+    },
+}
+
+impl Cut {
+    /// Whether all is copied.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        *self == Self::End
+    }
+}
+
+/// What an armed policy says of a step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum StepVerdict {
+    /// It may begin.
+    Enter,
+    /// It may not, and the turn ends.
+    Reject {
+        /// Why, for people.
+        reason: String,
+    },
+    /// The policy fails.
+    Throw,
 }
 
 /// What a child's agent is made of, as far as the caller says it. What is absent comes from the parent (its route) or is not there at all.
@@ -324,6 +398,10 @@ impl Operation {
             Self::Listen { .. } => Verb::Listen,
             Self::Unlisten { .. } => Verb::Unlisten,
             Self::ListDescendants { .. } => Verb::ListDescendants,
+            Self::ForkSession { .. } => Verb::ForkSession,
+            Self::Compact { .. } => Verb::Compact,
+            Self::Maintain { .. } => Verb::Maintain,
+            Self::ArmPreStep { .. } => Verb::ArmPreStep,
         }
     }
 
@@ -337,6 +415,8 @@ impl Operation {
             | Self::Prompt { agent: actor, .. }
             | Self::Deliver { sender: actor, .. }
             | Self::Report { sender: actor, .. }
+            | Self::Compact { agent: actor, .. }
+            | Self::Maintain { agent: actor, .. }
             | Self::Interrupt { by: InterruptBy::Ancestor { agent: actor }, .. } => Some(actor),
             Self::DrainDescendants { roots } => roots.first().map(String::as_str),
             _ => None,
@@ -350,6 +430,8 @@ impl Operation {
             Self::CreateSession { session }
             | Self::ResumeSession { session }
             | Self::Flush { session }
+            | Self::ForkSession { session, .. }
+            | Self::ArmPreStep { session, .. }
             | Self::Deliver { target: session, .. }
             | Self::Interrupt { target: session, .. }
             | Self::ListChildren { parent: session }

@@ -370,6 +370,12 @@ pub enum HoldPoint {
     /// The agent of a closing Activation is about to be disposed; its id is still taken.
     #[serde(rename = "dispose.handle")]
     DisposeHandle,
+    /// A policy judges a step; what the step claimed is durable.
+    #[serde(rename = "turn.pre-step")]
+    PreStep,
+    /// The idle phase of an agent is claimed.
+    #[serde(rename = "agent.maintenance")]
+    Maintenance,
 }
 
 /// Parameters of `hold/arm`.
@@ -507,6 +513,10 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("drain", "descendants can be drained"),
     ("drain-children", "selected children can be drained"),
     ("resume-root", "top-level sessions can be rebuilt from storage"),
+    ("fork", "a session is copied up to the end of a turn into a new one"),
+    ("compaction", "a summary takes the place of what the model was shown"),
+    ("maintenance", "the idle phase of an agent can be claimed"),
+    ("pre-step", "a policy judges a step before it begins"),
     ("observe:inbox", "inserted, claimed, discarded, replaced, restored"),
     ("observe:turns", "turn-started, turn-ended, model-asked, model-shown, model-answered"),
     ("observe:registry", "session-entered, session-left, agent-entered, agent-left"),
@@ -517,6 +527,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("observe:activations", "activation-opened, activation-closing, activation-released, disposal-opened, owned, disowned"),
     ("observe:loads", "log-loaded and repaired"),
     ("observe:rows", "catalog-row"),
+    ("observe:sessions", "inherited, pre-step, maintained, compacted"),
     ("observe:scopes", "scope-closed and scope-opened"),
     ("observe:origin", "every observed effect names the operation that caused it and the agent object that acted"),
     ("observe:span", "every observed fact names its uninterrupted span of execution"),

@@ -13,7 +13,8 @@ use hostproof_spec::sometimes;
 use hostproof_spec::wire::FaultTarget;
 
 use crate::env::{Env, Thrown};
-use crate::session::event::{Body, Message, Record};
+use crate::session::event::{Body, Message};
+use crate::session::replay::Pending;
 use crate::session::{AppendError, Session};
 
 /// Who caused an effect: the operation and the agent object that acted, where there are any.
@@ -103,14 +104,6 @@ pub enum QueueError {
     Append(#[from] AppendError),
 }
 
-/// A stored inbox change does not fit the changes before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid stored inbox change at sequence number {seq}")]
-pub struct InvalidSplice {
-    /// Its sequence number.
-    pub seq: u32,
-}
-
 #[derive(Clone)]
 struct Entry {
     message: Message,
@@ -146,16 +139,13 @@ impl Lists {
 pub(super) struct Stored(Lists);
 
 impl Stored {
-    /// Replays the changes in the own records of a log. Inherited records never contribute pending work (2.1.11).
+    /// What is pending by the own records of a log. Inherited records never contribute pending work (2.1.11).
     ///
     /// A message in both lists was being moved to the next step when the process died: its removal from the other list was lost with the tail of the
     /// log. [`Inbox::repair`] logs it again.
-    pub(super) fn replay(records: &[Rc<Record>], inherited: u32) -> Result<Self, InvalidSplice> {
-        let mut lists = Lists::default();
-        for record in records.iter().skip(inherited as usize) {
-            apply(&mut lists, record)?;
-        }
-        Ok(Self(lists))
+    pub(super) fn of(pending: Pending) -> Self {
+        let entries = |pending: Vec<Message>, waking| pending.into_iter().map(|message| Entry { message, waking }).collect();
+        Self(Lists { step: entries(pending.next_step, false), turn: entries(pending.next_turn, true) })
     }
 }
 
@@ -467,16 +457,4 @@ impl Inbox {
             self.env.warn("an observer of an inbox change threw; the change stays");
         }
     }
-}
-
-fn apply(lists: &mut Lists, record: &Record) -> Result<(), InvalidSplice> {
-    let Body::InboxSpliced { list, start, removed, inserted, .. } = &record.body else { return Ok(()) };
-    let invalid = InvalidSplice { seq: record.seq };
-    let (start, end) = (*start as usize, *start as usize + *removed as usize);
-    if end > lists.of(*list).len() {
-        return Err(invalid);
-    }
-    let waking = *list == List::NextTurn;
-    lists.of(*list).splice(start..end, inserted.iter().map(|message| Entry { message: message.clone(), waking }));
-    Ok(())
 }

@@ -9,6 +9,7 @@
 //! Wherever observers run, they may call back into the same agent. Every change is therefore written as: decide, append, change, tell; and state is read again after telling.
 
 mod composition;
+mod gate;
 mod inbox;
 mod registry;
 mod turn;
@@ -24,18 +25,24 @@ use hostproof_spec::history::{CancelCause, Fact, List};
 use hostproof_spec::names::Sym;
 use hostproof_spec::sometimes;
 use hostproof_spec::wire::HoldPoint;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::env::wait::{WaitOn, waiting};
 use crate::env::{Env, LocalFuture, Signal, TaskLabel, Thrown};
 use crate::persistence::WriteError;
 use crate::planted;
-use crate::session::event::{Body, Header, Message};
+use crate::session::event::{Body, Header, Message, Summary};
+use crate::session::replay::surface;
 use crate::session::{AppendError, Session};
 
+pub use crate::session::InvalidSplice;
 pub use composition::{Composition, Route};
-pub use inbox::{By, Inbox, InboxChange, InboxListener, InvalidSplice, QueueError, SendError};
+pub use gate::StepVerdict;
+pub use inbox::{By, Inbox, InboxChange, InboxListener, QueueError, SendError};
 pub use registry::{AgentHandle, CreateAgent, CreateError, Registry, ResumeAgent};
+
+/// Who supplies a summary, as the log says it.
+const COMPACTION: &str = r#"{"kind":"compaction"}"#;
 
 /// One live agent. Cheap to clone; `==` is identity of the object.
 #[derive(Clone)]
@@ -449,6 +456,68 @@ impl Agent {
         Ok(())
     }
 
+    /// Claims the idle phase for somebody outside, before it returns. `task` is given the signal of the claim: it is raised when the agent is asked to stop, and the task must
+    /// end then. The answer completes when the phase was given back.
+    ///
+    /// # Errors
+    /// [`Busy`] unless the agent is exactly idle and stays; nothing changed.
+    pub fn maintain(&self, by: By, task: impl FnOnce(Signal) -> LocalFuture<()>) -> Result<LocalFuture<()>, Busy> {
+        if self.0.quenched.get() || !self.is_idle() || self.is_closing() {
+            return Err(Busy);
+        }
+        let claim = Activity::new();
+        let signal = claim.signal.clone();
+        *self.0.phase.borrow_mut() = Phase::Maintaining(claim);
+        self.0.latch.set(false);
+        self.emit(by, Fact::Maintained { session: self.id(), active: true });
+        let task = task(signal.clone());
+        let (agent, (done, over)) = (self.clone(), oneshot::channel::<()>());
+        self.spawn("maintenance", async move {
+            if let Some(held) = agent.0.env.hold(HoldPoint::Maintenance, Some(agent.id())) {
+                // Whoever holds the phase is asked to stop like any other work.
+                let _ = unless(&signal, held).await;
+            }
+            task.await;
+            sometimes!(agent.0.env, signal.is_cancelled(), "agent/maintenance-cancelled");
+            sometimes!(agent.0.env, agent.0.latch.get(), "agent/wake-during-maintenance");
+            if planted!(agent.0.env, Q04) {
+                agent.0.latch.set(false);
+            }
+            agent.emit(By::HOST, Fact::Maintained { session: agent.id(), active: false });
+            agent.end_maintenance();
+            let _ = done.send(());
+        });
+        let (env, on) = (self.0.env.clone(), WaitOn::Idle { session: self.id() });
+        Ok(Box::pin(async move {
+            let _ = waiting(&*env, on, over).await;
+        }))
+    }
+
+    /// Puts a summary in the place of all but the last `keep` messages that the model is shown. The messages stay in the log, so that nothing else sees a difference. Answers
+    /// with the number of messages that it stands for; `None` if there are fewer than two, and nothing changes.
+    ///
+    /// The caller has claimed the idle phase, so that no turn builds on what is being replaced.
+    ///
+    /// # Errors
+    /// [`AppendError`]: nothing changed.
+    pub fn compact(&self, by: By, keep: u32, text: Rc<str>) -> Result<Option<u32>, AppendError> {
+        let shown = surface(&self.0.session.records());
+        let replaced = &shown[..shown.len().saturating_sub(keep as usize)];
+        let [first, .., last] = *replaced else { return Ok(None) };
+        let summary = Summary {
+            id: self.fresh_message(),
+            source: Rc::from(COMPACTION),
+            blocks: vec![text],
+            first,
+            last,
+            replaced: replaced.to_vec(),
+        };
+        let count = u32::try_from(replaced.len()).expect("fewer than 2^32 records in a log");
+        let seq = self.0.session.append(by.op, Body::Summary(summary))?.seq;
+        self.emit(by, Fact::Compacted { session: self.id(), seq, replaced: count });
+        Ok(Some(count))
+    }
+
     fn end_maintenance(&self) {
         if self.0.latch.take() && self.0.inbox.has_pending() && !self.is_closing() {
             self.start(By::HOST);
@@ -469,8 +538,9 @@ impl Agent {
     }
 
     /// Ends the running activity in one span: takes on what is pending, or becomes idle. Nothing is announced between the last look and the change (2.2.8).
-    fn go_on(&self) -> bool {
-        let stopped = self.is_stopping();
+    /// `parks`: the turn that ended lets the queue wait, as a cancelled one does.
+    fn go_on(&self, parks: bool) -> bool {
+        let stopped = self.is_stopping() || parks;
         let latched = self.0.latch.take();
         let pending = self.0.inbox.has_pending();
         let wanted = !stopped || latched || planted!(self.0.env, M10);

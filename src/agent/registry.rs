@@ -21,10 +21,12 @@ use crate::env::{Env, LocalFuture, Signal, Thrown};
 use crate::persistence::{Persistence, ReadError, Stored, Writer};
 use crate::planted;
 use crate::session::event::{Body, Header, Record};
-use crate::session::{EnterError, Session, SessionStore};
+use crate::session::replay::pending;
+use crate::session::{EnterError, InvalidSplice, Session, SessionStore};
 use crate::tools::ToolSource;
 
-use super::inbox::{self, InvalidSplice};
+use super::gate::{Gates, StepVerdict};
+use super::inbox;
 use super::{Agent, By, Composition, TeardownError, unless};
 
 /// The live agents of one host. Clones are the same registry.
@@ -46,6 +48,7 @@ pub(super) struct Core {
     made: Cell<u32>,
     /// Messages that a model request of this process had, by session.
     shown: RefCell<FxHashSet<(Sym, Sym)>>,
+    gates: Gates,
 }
 
 #[derive(Default)]
@@ -188,6 +191,7 @@ impl Registry {
             reserved: RefCell::default(),
             made: Cell::new(0),
             shown: RefCell::default(),
+            gates: Gates::default(),
         }))
     }
 
@@ -219,6 +223,11 @@ impl Registry {
     pub fn agents(&self) -> Vec<Agent> {
         let live = self.0.live.borrow();
         live.order.iter().filter_map(|id| live.by_id.get(id).cloned()).collect()
+    }
+
+    /// Lets a policy judge the `nth` step of a session from now on (from 1), live or not, before it begins. It lets in the steps before that one.
+    pub fn arm_pre_step(&self, session: Sym, nth: u32, verdict: StepVerdict) {
+        self.0.gates.arm(session, nth, verdict);
     }
 
     /// Makes a new agent and publishes it.
@@ -267,7 +276,12 @@ impl Registry {
         });
         let writer = persistence.map(|persistence| persistence.writer(header.clone(), 0, false));
         let session = Session::create(core.env.clone(), header, &inherited, seed, writer);
-        let agent = self.agent(session, composition, inbox::Stored::default());
+        let found = if planted!(core.env, Q01) { inherited_pending(&session) } else { inbox::Stored::default() };
+        let agent = self.agent(session, composition, found);
+        if let Some(from) = parent.filter(|_| !inherited.is_empty()) {
+            let records = agent.session().inherited();
+            core.tell(by, Fact::Inherited { session: id, from, records });
+        }
         self.publish(by, &agent, &signal, false).await?;
         if open_writer && let Some(writer) = agent.session().writer() {
             writer.open();
@@ -295,11 +309,11 @@ impl Registry {
         if header.subagent != subagent {
             return Err(CreateError::WrongKind);
         }
-        let pending = inbox::Stored::replay(&records, header.inherited)?;
+        let found = inbox::Stored::of(pending(&header, &records)?);
         core.setup(id, &signal).await?;
         let writer = persistence.writer(header.clone(), end, true);
         let session = Session::reopen(core.env.clone(), header, records, Some(writer));
-        let agent = self.agent(session, composition, pending);
+        let agent = self.agent(session, composition, found);
         self.publish(by, &agent, &signal, true).await?;
         if let Some(writer) = agent.session().writer() {
             writer.open();
@@ -410,7 +424,7 @@ impl Core {
                 live.order.push(agent.id());
             }
         }
-        let parent = agent.header().parent;
+        let parent = agent.header().owner();
         let fact = Fact::AgentEntered { session: agent.id(), agent: agent.handle(), parent };
         if self.env.emit(by.op, by.actor, fact) == Err(Thrown) {
             return Err(CreateError::Thrown);
@@ -434,6 +448,15 @@ impl Core {
         self.store.leave(by.op, by.actor, agent.session());
     }
 
+    pub(super) fn rules(&self) -> &'static Rules {
+        self.rules
+    }
+
+    /// The policies that judge steps.
+    pub(super) fn gates(&self) -> &Gates {
+        &self.gates
+    }
+
     /// Whether no model request of this process had this message of this session before; from now on one had.
     pub(super) fn first_shown(&self, session: Sym, message: Sym) -> bool {
         self.shown.borrow_mut().insert((session, message))
@@ -444,4 +467,10 @@ impl Core {
             self.env.warn("an observer of the registry threw; the registry goes on");
         }
     }
+}
+
+/// Q01: what was pending in the copied records.
+fn inherited_pending(session: &Session) -> inbox::Stored {
+    let as_own = Header { inherited: 0, ..(*session.header()).clone() };
+    pending(&as_own, &session.records()).map(inbox::Stored::of).unwrap_or_default()
 }

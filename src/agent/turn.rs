@@ -5,15 +5,18 @@ use std::rc::Rc;
 
 use hostproof_spec::history::{Answer, CancelCause, Fact, StopReason};
 use hostproof_spec::names::Sym;
+use hostproof_spec::revision::AfterFailure;
 use hostproof_spec::sometimes;
 use hostproof_spec::wire::HoldPoint;
 
 use crate::env::wait::{WaitOn, waiting};
 use crate::env::{IdKind, ModelAnswer, ModelRequest, Shown, Signal, ToolCall};
 use crate::planted;
-use crate::session::event::{Body, Message, Record};
+use crate::session::event::{Body, Message, Record, Summary};
+use crate::session::replay::surface;
 use crate::tools::{ECHO, Offer, ToolAnswer, ToolError, ToolRun, ToolSource};
 
+use super::gate::StepVerdict;
 use super::{Agent, By, Phase, unless};
 
 /// A turn that is open in the log, with what it claimed.
@@ -68,8 +71,8 @@ impl Agent {
     /// Works through turns until nothing is left or a cancellation parks the rest.
     pub(super) async fn drive(self, mut opened: Opened) {
         loop {
-            self.run_turn(opened).await;
-            if !self.go_on() {
+            let failed = self.run_turn(opened).await;
+            if !self.go_on(failed && self.parks_after_failure()) {
                 return;
             }
             match self.open_next(By::HOST) {
@@ -94,7 +97,7 @@ impl Agent {
                 let batch = if signal.is_cancelled() { Vec::new() } else { self.claim(by, turn, true) };
                 return Some(Opened { turn, signal, batch });
             }
-            if !self.go_on() {
+            if !self.go_on(false) {
                 return None;
             }
         }
@@ -107,7 +110,8 @@ impl Agent {
         })
     }
 
-    async fn run_turn(&self, opened: Opened) {
+    /// Runs an open turn to its end; `true` if it failed or was refused.
+    async fn run_turn(&self, opened: Opened) -> bool {
         let Opened { turn, signal, batch } = opened;
         let again = if planted!(self.0.env, M09) { batch.clone() } else { Vec::new() };
         let End { reason, detail } = self.steps(turn, &signal, batch).await;
@@ -118,6 +122,12 @@ impl Agent {
         }
         self.log(Body::TurnEnd { turn, reason, detail });
         self.emit(By::HOST, Fact::TurnEnded { session: self.id(), turn, reason });
+        matches!(reason, StopReason::Error | StopReason::Refusal | StopReason::Blocked)
+    }
+
+    /// Whether the queue waits for the next waking message after a turn that failed or was refused.
+    fn parks_after_failure(&self) -> bool {
+        self.0.registry.upgrade().is_some_and(|registry| registry.rules().after_failure == AfterFailure::Park)
     }
 
     async fn steps(&self, turn: u32, signal: &Signal, mut batch: Vec<Message>) -> End {
@@ -133,6 +143,12 @@ impl Agent {
                 return End::plain(StopReason::Completed);
             }
             step += 1;
+            if let Some(end) = self.pre_step(turn, step, signal, !batch.is_empty()).await {
+                if end.reason == StopReason::Blocked {
+                    self.forget_refusal(batch);
+                }
+                return end;
+            }
             for body in self.0.preface.take() {
                 self.log(body);
             }
@@ -155,6 +171,52 @@ impl Agent {
                     }
                     sometimes!(self.0.env, true, "turn/steered-at-the-end");
                 }
+            }
+        }
+    }
+
+    /// Asks the policies that watch this session. They see nothing whose claim could be lost: a policy may act on what it sees. `None`: the step may begin.
+    async fn pre_step(&self, turn: u32, step: u32, signal: &Signal, claimed: bool) -> Option<End> {
+        let registry = self.0.registry.upgrade().filter(|registry| registry.gates().watches(self.id()))?;
+        if claimed && !planted!(self.0.env, Q02) {
+            match self.barrier(signal).await {
+                Barrier::Durable => {}
+                Barrier::Cancelled => return Some(self.aborted()),
+                Barrier::Failed(why) => {
+                    sometimes!(self.0.env, true, "turn/claim-not-durable-for-a-policy");
+                    return Some(End::error(why));
+                }
+            }
+        }
+        if let Some(held) = self.0.env.hold(HoldPoint::PreStep, Some(self.id())) {
+            match unless(signal, held).await {
+                None => return Some(self.aborted()),
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Some(End::error(error.to_string())),
+            }
+        }
+        let verdict = registry.gates().ask(self.id());
+        self.emit(By::HOST, Fact::PreStep { session: self.id(), turn, step, verdict: verdict.plain() });
+        sometimes!(self.0.env, verdict != StepVerdict::Enter && step > 1, "turn/later-step-refused-by-a-policy");
+        sometimes!(self.0.env, verdict != StepVerdict::Enter && self.0.inbox.has_pending(), "turn/blocked-with-more-queued");
+        if signal.is_cancelled() {
+            sometimes!(self.0.env, true, "turn/cancelled-in-a-policy");
+            return Some(self.aborted());
+        }
+        match verdict {
+            StepVerdict::Enter => None,
+            StepVerdict::Reject(why) => Some(End { reason: StopReason::Blocked, detail: Some(why) }),
+            StepVerdict::Throw => Some(End::error("the policy before a step failed")),
+        }
+    }
+
+    /// Q05: what a policy refused goes back into the inbox. Q06: it is logged for the model all the same.
+    fn forget_refusal(&self, batch: Vec<Message>) {
+        for message in batch {
+            if planted!(self.0.env, Q05) {
+                let _ = self.0.inbox.accept(By::HOST, hostproof_spec::history::List::NextTurn, message, false);
+            } else if planted!(self.0.env, Q06) {
+                self.log(Body::UserMessage(message));
             }
         }
     }
@@ -258,13 +320,23 @@ impl Agent {
         let mut conversation = self.0.conversation.borrow_mut();
         let Conversation { next, messages } = &mut *conversation;
         let mut new = Vec::new();
-        for record in &self.0.session.records()[*next as usize..] {
-            if let Body::UserMessage(message) = &record.body {
-                new.push(message.id);
+        let (records, inherited) = (self.0.session.records(), self.0.session.inherited());
+        for record in &records[*next as usize..] {
+            match &record.body {
+                // What a fork inherited was shown to the session that it is a copy of.
+                Body::UserMessage(message) if record.seq >= inherited => new.push(message.id),
+                Body::Summary(_) => {
+                    let before = surface(&records[..=record.seq as usize]);
+                    *messages = before.iter().filter_map(|seq| shown(&records[*seq as usize])).collect();
+                }
+                _ => {}
             }
-            messages.extend(shown(record));
+            if !matches!(record.body, Body::Summary(_)) {
+                messages.extend(shown(record));
+            }
             *next = record.seq + 1;
         }
+        drop(records);
         if let Some(registry) = self.0.registry.upgrade() {
             new.retain(|message| registry.first_shown(self.id(), *message));
         }
@@ -372,7 +444,7 @@ impl Agent {
         }
     }
 
-    fn fresh_message(&self) -> Sym {
+    pub(super) fn fresh_message(&self) -> Sym {
         self.0.env.names().intern(&self.0.env.fresh_id(IdKind::Message))
     }
 
@@ -400,8 +472,8 @@ impl Agent {
 
 fn shown(record: &Record) -> Option<Shown> {
     match &record.body {
-        Body::UserMessage(message) => {
-            Some(Shown { message: message.id, assistant: false, text: Rc::from(message.blocks.join("\n")) })
+        Body::UserMessage(Message { id, blocks, .. }) | Body::Summary(Summary { id, blocks, .. }) => {
+            Some(Shown { message: *id, assistant: false, text: Rc::from(blocks.join("\n")) })
         }
         Body::AssistantMessage { id, text, .. } => Some(Shown { message: *id, assistant: true, text: text.clone() }),
         Body::ToolResult { id, text, .. } => Some(Shown { message: *id, assistant: false, text: text.clone() }),

@@ -10,8 +10,8 @@
 //! * content blocks that are not text (reasoning, and tool calls outside an assistant's message) are dropped; several text blocks of an assistant or tool are joined;
 //! * streamed chunks, packed or not, request headers and what else [`KEPT_TYPES`] names are kept as [`Body::Foreign`], a packed row as the chunks that it stands for,
 //!   so that sequence numbers stay dense;
-//! * a `user/message` that a plugin supplied, or that replaces earlier messages (compaction), is kept as [`Body::Foreign`] too: the model is shown the
-//!   uncompacted conversation.
+//! * a `user/message` that a plugin supplied and that replaces nothing is kept as [`Body::Foreign`] too, and so is an answer or a tool result that replaces an earlier one:
+//!   the model is shown the earlier one.
 //!
 //! A record of any other type is kept when it says `"ignorable":true` and makes the log unsupported when it does not.
 
@@ -21,12 +21,12 @@ use std::rc::Rc;
 use hostproof_spec::history::{List, Source, StopReason};
 use hostproof_spec::names::{Names, Sym};
 use serde::de::{Deserialize, Deserializer};
-use serde::ser::{SerializeSeq, Serializer};
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde::{Deserialize as DeserializeDerive, Serialize};
 use serde_json::value::RawValue;
 
 use crate::env::ToolCall;
-use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, Record, ToolFilter};
+use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, Record, Summary, ToolFilter};
 
 /// The format of `2026-07-22` and `2026-08-06`.
 pub const FORMAT_V0: u8 = 0;
@@ -77,38 +77,66 @@ struct HeaderLine<'a> {
 }
 
 #[derive(Serialize)]
-struct Line<D> {
+struct Line<'a, D> {
     r#type: &'static str,
     seq: u32,
     time: i64,
     data: D,
     #[serde(rename = "sourceEventSeqs", skip_serializing_if = "Option::is_none")]
-    sources: Option<Sources>,
+    sources: Option<Sources<'a>>,
     #[serde(rename = "surfaceOp", skip_serializing_if = "Option::is_none")]
-    surface: Option<&'static str>,
+    surface: Option<SurfaceOp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ignorable: Option<bool>,
 }
 
 /// The line of a result that recovery made: the released host writes its keys in another order.
 #[derive(Serialize)]
-struct CloserLine<D> {
+struct CloserLine<'a, D> {
     r#type: &'static str,
     seq: u32,
     time: i64,
     data: D,
     #[serde(rename = "surfaceOp")]
-    surface: &'static str,
+    surface: SurfaceOp,
     #[serde(rename = "sourceEventSeqs", skip_serializing_if = "Option::is_none")]
-    sources: Option<Sources>,
+    sources: Option<Sources<'a>>,
 }
 
-/// Nothing, or the one record that a result answers.
-struct Sources(Option<u32>);
+/// The records that a record was made from.
+enum Sources<'a> {
+    /// Nothing, or the one record that a result answers.
+    One(Option<u32>),
+    /// The messages that a summary stands for.
+    All(&'a [u32]),
+}
 
-impl Serialize for Sources {
+impl Serialize for Sources<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0)
+        match self {
+            Self::One(seq) => serializer.collect_seq(seq),
+            Self::All(seqs) => serializer.collect_seq(*seqs),
+        }
+    }
+}
+
+/// What a message does to what the model is shown.
+enum SurfaceOp {
+    /// It comes after the others.
+    Append,
+    /// It stands for those from `first` to `last`.
+    Replace { version: u8, first: u32, last: u32 },
+}
+
+impl Serialize for SurfaceOp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self::Replace { version, first, last } = self else { return serializer.serialize_str("append") };
+        let (start, end) = if *version == FORMAT_V0 { ("start", "end") } else { ("startSeq", "endSeq") };
+        let mut op = serializer.serialize_map(Some(3))?;
+        op.serialize_entry("op", "replace")?;
+        op.serialize_entry(start, first)?;
+        op.serialize_entry(end, last)?;
+        op.end()
     }
 }
 
@@ -174,6 +202,14 @@ struct SplicedData<'a> {
 struct MessageData<'a> {
     content: TextBlocks<'a>,
     source: SourceData<'a>,
+    role: &'static str,
+    id: Rc<str>,
+}
+
+#[derive(Serialize)]
+struct SummaryData<'a> {
+    content: TextBlocks<'a>,
+    source: &'a RawValue,
     role: &'static str,
     id: Rc<str>,
 }
@@ -436,7 +472,15 @@ pub fn encode_record(names: &Names, version: u8, record: &Record, out: &mut Vec<
         Body::StepEnd { turn, step } => plain(out, record, "step/end", StepData { turn: *turn, step: *step }),
         Body::UserMessage(message) => {
             let data = message_data(names, version, message);
-            finish(out, &Line { surface: Some("append"), ..line(record, "user/message", data) });
+            finish(out, &Line { surface: Some(SurfaceOp::Append), ..line(record, "user/message", data) });
+        }
+        Body::Summary(summary) => {
+            let source: &RawValue =
+                serde_json::from_str(&summary.source).expect("a summary is made with a source that is one JSON value");
+            let data = SummaryData { content: TextBlocks(&summary.blocks), source, role: "user", id: names.text(summary.id) };
+            let surface = SurfaceOp::Replace { version, first: summary.first, last: summary.last };
+            let sources = Some(Sources::All(&summary.replaced));
+            finish(out, &Line { sources, surface: Some(surface), ..line(record, "user/message", data) });
         }
         Body::AssistantMessage { turn, step, id, text, tools, interrupted } => {
             let id = names.text(*id);
@@ -452,8 +496,8 @@ pub fn encode_record(names: &Names, version: u8, record: &Record, out: &mut Vec<
                 interrupted: interrupted.then_some(true),
             };
             // The answer is not made of stored chunks here, and says so.
-            let sources = Some(Sources(None));
-            finish(out, &Line { sources, surface: Some("append"), ..line(record, "assistant/message", data) });
+            let sources = Some(Sources::One(None));
+            finish(out, &Line { sources, surface: Some(SurfaceOp::Append), ..line(record, "assistant/message", data) });
         }
         Body::ToolCall { turn, step, call, tool, input } => {
             let data = ToolCallData { turn: *turn, step: *step, call, name: tool, arguments: input };
@@ -461,7 +505,7 @@ pub fn encode_record(names: &Names, version: u8, record: &Record, out: &mut Vec<
         }
         Body::ToolResult { turn, step, call, call_seq, id, text, error } => {
             let id = names.text(*id);
-            let sources = call_seq.map(|seq| Sources(Some(seq)));
+            let sources = call_seq.map(|seq| Sources::One(Some(seq)));
             let error = error.as_deref().map(|code| ErrorData { name: error_name(code), code });
             let source = ToolSource { kind: "tool", call };
             let role = if version == FORMAT_V0 { "user" } else { "tool" };
@@ -471,19 +515,19 @@ pub fn encode_record(names: &Names, version: u8, record: &Record, out: &mut Vec<
                 let block = CloserBlock { r#type: "tool-result", call, is_error, content };
                 let message = CloserMessage { id: &id, role, source, content: [block] };
                 let data = ToolResultData { turn: *turn, step: *step, message, error };
-                let (r#type, surface) = ("tool/result", "append");
+                let (r#type, surface) = ("tool/result", SurfaceOp::Append);
                 finish(out, &CloserLine { r#type, seq: record.seq, time: record.time, data, surface, sources });
             } else {
                 let block = ToolResultBlock { r#type: "tool-result", call, content, is_error };
                 let message = ToolMessage { source, content: [block], role, id: &id };
                 let data = ToolResultData { turn: *turn, step: *step, message, error };
-                finish(out, &Line { sources, surface: Some("append"), ..line(record, "tool/result", data) });
+                finish(out, &Line { sources, surface: Some(SurfaceOp::Append), ..line(record, "tool/result", data) });
             }
         }
     }
 }
 
-fn line<D>(record: &Record, r#type: &'static str, data: D) -> Line<D> {
+fn line<'a, D>(record: &Record, r#type: &'static str, data: D) -> Line<'a, D> {
     Line { r#type, seq: record.seq, time: record.time, data, sources: None, surface: None, ignorable: None }
 }
 
@@ -554,8 +598,9 @@ fn reason_data(reason: StopReason, detail: Option<&str>) -> ReasonData<'_> {
         StopReason::MaxTokens => plain("max-tokens"),
         StopReason::Refusal => plain("refusal"),
         StopReason::Interrupted => plain("interrupted"),
+        StopReason::Blocked => plain("blocked"),
         // The word itself is what such a record keeps.
-        StopReason::Other => ReasonData { kind: detail.unwrap_or("blocked"), reason: None, error: None, detail: None },
+        StopReason::Other => ReasonData { kind: detail.unwrap_or("other"), reason: None, error: None, detail: None },
     }
 }
 
@@ -719,6 +764,31 @@ struct MessageIn<'a> {
     source: SourceIn<'a>,
     #[serde(borrow)]
     id: Cow<'a, str>,
+}
+
+#[derive(DeserializeDerive)]
+struct SummaryIn<'a> {
+    #[serde(borrow)]
+    content: Vec<BlockIn<'a>>,
+    #[serde(borrow)]
+    source: &'a RawValue,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+}
+
+/// Formats differ in the names of the two ends.
+#[derive(DeserializeDerive)]
+struct ReplaceIn<'a> {
+    #[serde(borrow)]
+    op: Cow<'a, str>,
+    #[serde(default)]
+    start: Option<u32>,
+    #[serde(default)]
+    end: Option<u32>,
+    #[serde(rename = "startSeq", default)]
+    start_seq: Option<u32>,
+    #[serde(rename = "endSeq", default)]
+    end_seq: Option<u32>,
 }
 
 #[derive(DeserializeDerive)]
@@ -1024,11 +1094,15 @@ fn decode_body(
             let read: StepIn = serde_json::from_str(data)?;
             Body::StepEnd { turn: read.turn, step: read.step }
         }
+        "user/message" if !appends(envelope) => match replacement(envelope)? {
+            Some((first, last)) => Body::Summary(decode_summary(names, data, envelope, (first, last))?),
+            None => foreign(),
+        },
         "user/message" => {
             let read: MessageIn<'_> = serde_json::from_str(data)?;
             match decode_message(names, read) {
-                Some(message) if appends(envelope) => Body::UserMessage(message),
-                _ => foreign(),
+                Some(message) => Body::UserMessage(message),
+                None => foreign(),
             }
         }
         "assistant/message" => {
@@ -1089,6 +1163,32 @@ fn appends(envelope: &Envelope<'_>) -> bool {
     envelope.surface.is_some_and(|surface| surface.get() == "\"append\"")
 }
 
+/// The first and the last message that a message replaces, where it replaces any.
+fn replacement(envelope: &Envelope<'_>) -> Result<Option<(u32, u32)>, LineError> {
+    let Some(surface) = envelope.surface else { return Ok(None) };
+    let read: ReplaceIn<'_> = serde_json::from_str(surface.get())?;
+    if read.op != "replace" {
+        return Err(LineError::Damaged(format!("unknown surface operation `{}`", read.op)));
+    }
+    match (read.start.or(read.start_seq), read.end.or(read.end_seq)) {
+        (Some(first), Some(last)) => Ok(Some((first, last))),
+        _ => Err(LineError::Damaged("a replacement does not say what it replaces".to_owned())),
+    }
+}
+
+fn decode_summary(names: &Names, data: &str, envelope: &Envelope<'_>, (first, last): (u32, u32)) -> Result<Summary, LineError> {
+    let read: SummaryIn<'_> = serde_json::from_str(data)?;
+    let blocks = read.content.into_iter().filter(|block| block.kind == "text").filter_map(|block| block.text.map(rc));
+    Ok(Summary {
+        id: names.intern(&read.id),
+        source: Rc::from(read.source.get()),
+        blocks: blocks.collect(),
+        first,
+        last,
+        replaced: envelope.sources.clone().unwrap_or_default(),
+    })
+}
+
 fn continuable(mode: &str) -> Option<bool> {
     match mode {
         "continuable" => Some(true),
@@ -1144,6 +1244,7 @@ fn decode_reason(read: ReasonIn<'_>) -> (StopReason, Option<Rc<str>>) {
         "max-tokens" => (StopReason::MaxTokens, detail),
         "refusal" => (StopReason::Refusal, detail),
         "interrupted" => (StopReason::Interrupted, detail),
+        "blocked" => (StopReason::Blocked, detail),
         other => (StopReason::Other, Some(Rc::from(other))),
     }
 }

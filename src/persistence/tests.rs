@@ -284,7 +284,9 @@ fn body(names: Rc<Names>) -> impl Strategy<Value = Body> {
         proptest::option::of(word()).prop_map(|detail| (StopReason::Aborted, detail)),
         proptest::option::of(word()).prop_map(|detail| (StopReason::Error, detail)),
         proptest::option::of(word()).prop_map(|detail| (StopReason::MaxTokens, detail)),
-        Just((StopReason::Other, Some(Rc::from("blocked")))),
+        Just((StopReason::Blocked, None)),
+        Just((StopReason::Blocked, Some(Rc::from("not here")))),
+        Just((StopReason::Other, Some(Rc::from("tired")))),
     ];
     let tools = proptest::collection::vec((text(), text(), text()), 0..3)
         .prop_map(|tools| tools.into_iter().map(|(id, tool, input)| ToolCall { id, tool, input }).collect::<Vec<_>>());

@@ -136,7 +136,7 @@ fn result_of<'r>(inherited: u32, records: impl DoubleEndedIterator<Item = &'r Rc
         _ if cancelled => StopReason::Aborted,
         Some(StopReason::Aborted) => StopReason::Aborted,
         Some(StopReason::MaxTokens) => StopReason::MaxTokens,
-        Some(StopReason::Refusal) => StopReason::Refusal,
+        Some(StopReason::Refusal | StopReason::Blocked) => StopReason::Refusal,
         // Nobody said that it was finished.
         Some(StopReason::Error | StopReason::Interrupted | StopReason::Other) | None => StopReason::Error,
     };

@@ -148,6 +148,8 @@ pub enum Body {
         /// Error code, when it is an error.
         error: Option<Rc<str>>,
     },
+    /// A message that takes the place of earlier ones in what the model is shown. They stay in the log.
+    Summary(Summary),
     /// A record of a type that this host does not write; kept as it is when it says that it may be ignored.
     Foreign {
         /// Its type name.
@@ -155,6 +157,23 @@ pub enum Body {
         /// Its whole line, as JSON text.
         line: Rc<str>,
     },
+}
+
+/// A message that stands for earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its id.
+    pub id: Sym,
+    /// Who supplied it, as JSON text: that may be any part of any host.
+    pub source: Rc<str>,
+    /// Text blocks, in order.
+    pub blocks: Vec<Rc<str>>,
+    /// Sequence number of the first message that it replaces.
+    pub first: u32,
+    /// Sequence number of the last one.
+    pub last: u32,
+    /// Sequence numbers of all of them.
+    pub replaced: Vec<u32>,
 }
 
 /// What a stored descriptor turned out to be.
@@ -213,6 +232,14 @@ pub struct CatalogRow {
     pub label: Option<Rc<str>>,
 }
 
+impl Header {
+    /// The session whose subagent this one is. An ordinary fork has a parent and no owner.
+    #[must_use]
+    pub fn owner(&self) -> Option<Sym> {
+        self.parent.filter(|_| self.subagent)
+    }
+}
+
 impl Body {
     /// The kind of the record.
     #[must_use]
@@ -226,7 +253,7 @@ impl Body {
             Self::TurnEnd { .. } => RecordKind::TurnEnd,
             Self::StepStart { .. } => RecordKind::StepStart,
             Self::StepEnd { .. } => RecordKind::StepEnd,
-            Self::UserMessage(_) => RecordKind::UserMessage,
+            Self::UserMessage(_) | Self::Summary(_) => RecordKind::UserMessage,
             Self::AssistantMessage { .. } => RecordKind::AssistantMessage,
             Self::ToolCall { .. } => RecordKind::ToolCall,
             Self::ToolResult { .. } => RecordKind::ToolResult,

@@ -33,7 +33,7 @@ impl Subagents {
         let _inside = self.enter()?;
         self.must_be_exact(sender, "message delivery requires the exact live sender agent")?;
         self.admit(sender)?;
-        if self.rules.messaging == Messaging::Adjacent && sender.session().header().parent == Some(target) {
+        if self.rules.messaging == Messaging::Adjacent && sender.session().header().owner() == Some(target) {
             return self.deliver_up(op, sender, target, content, &signal);
         }
         let _own = if planted!(self.env, P05) && target != sender.id() {

@@ -214,15 +214,15 @@ impl Subagents {
         self.activation(agent.id()).filter(|activation| self.same_object(activation.agent(), agent))
     }
 
-    /// `agent` and the live objects above it, by the durable parent ids, nearest first. Ends at a missing entry or a repeat.
+    /// `agent` and the live objects above it, by the durable parent ids, nearest first. An ordinary fork is below nobody. Ends at a missing entry or a repeat.
     fn lineage(&self, agent: &Agent) -> Vec<Agent> {
         let mut lineage = vec![agent.clone()];
-        let mut parent = agent.session().header().parent;
+        let mut parent = agent.session().header().owner();
         while let Some(above) = parent.and_then(|id| self.registry.get(id)) {
             if lineage.iter().any(|known| known.id() == above.id()) {
                 break;
             }
-            parent = above.session().header().parent;
+            parent = above.session().header().owner();
             lineage.push(above);
         }
         lineage

@@ -33,7 +33,7 @@ pub(super) fn outcome_of<'r>(inherited: u32, mark: u32, records: impl IntoIterat
     let reason = match fold.last {
         Some(StopReason::MaxTokens) => StopReason::MaxTokens,
         Some(StopReason::Aborted | StopReason::Interrupted) => StopReason::Aborted,
-        Some(StopReason::Refusal) => StopReason::Refusal,
+        Some(StopReason::Refusal | StopReason::Blocked) => StopReason::Refusal,
         Some(StopReason::Error | StopReason::Other) => StopReason::Error,
         // Work that was accepted and thrown away unrun is never reported as finished.
         Some(StopReason::Completed) | None if fold.dropped.is_empty() => StopReason::Completed,
@@ -115,7 +115,7 @@ pub(super) fn notice_blocks(child: &str, outcome: &Outcome) -> Vec<Rc<str>> {
         StopReason::Completed => format!("{subject} finished and will do no further work unless you send it more."),
         StopReason::Aborted => format!("{subject} was stopped before it finished."),
         StopReason::MaxTokens => format!("{subject} ran out of room before it finished."),
-        StopReason::Refusal => format!("{subject} declined the task."),
+        StopReason::Refusal | StopReason::Blocked => format!("{subject} declined the task."),
         StopReason::Error => format!("{subject} failed before it finished."),
         StopReason::Interrupted => format!("{subject} ended abnormally (interrupted) before it finished."),
         StopReason::Other => format!("{subject} ended abnormally (other) before it finished."),

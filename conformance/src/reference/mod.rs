@@ -479,6 +479,8 @@ const HOLDS: &[HoldPoint] = &[
     HoldPoint::StoreList,
     HoldPoint::SettleFlush,
     HoldPoint::DisposeHandle,
+    HoldPoint::PreStep,
+    HoldPoint::Maintenance,
 ];
 
 const FAULTS: &[FaultTarget] = &[

@@ -537,6 +537,18 @@ impl Player<'_, '_> {
                 Operation::QueueSteer { target, message: self.message(at.line, message)? }
             }
             Step::Flush { session, .. } => Operation::Flush { session: names.session(session) },
+            Step::Fork { source, session, cut, handle, .. } => {
+                bind = Some(handle.as_ref().unwrap_or(session).clone());
+                let source = names.session(source);
+                Operation::ForkSession { source, session: names.session(session), cut: cut.unwrap_or_default() }
+            }
+            Step::Compact { agent, keep, text, .. } => {
+                Operation::Compact { agent: agent.clone(), keep: *keep, content: text.clone() }
+            }
+            Step::Maintain { agent, millis, .. } => Operation::Maintain { agent: agent.clone(), millis: *millis },
+            Step::Policy { session, nth, says, .. } => {
+                Operation::ArmPreStep { session: names.session(session), nth: *nth, verdict: says.clone() }
+            }
             other => {
                 let what = format!("{other:?} is no operation");
                 return Err(Stop::Obstacle(Obstacle::Suite { line: at.line, what }));

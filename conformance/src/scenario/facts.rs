@@ -24,6 +24,7 @@ const OBSERVED: &[(&str, &[&str])] = &[
     ("observe:log", &["appended"]),
     ("observe:loads", &["log-loaded", "repaired"]),
     ("observe:rows", &["catalog-row"]),
+    ("observe:sessions", &["inherited", "pre-step", "maintained", "compacted"]),
     ("observe:scopes", &["scope-closed", "scope-opened"]),
     ("observe:durable", &["durable"]),
     (
@@ -115,6 +116,8 @@ impl Pattern {
         add(self.reason.is_some(), "reason");
         add(self.cancelled_by.is_some() || self.discarded_by.is_some(), "cause");
         add(self.keeps_inbox.is_some(), "keepsInbox");
+        add(self.verdict.is_some(), "verdict");
+        add(self.active.is_some(), "active");
         add(self.answer.is_some(), "answer");
         add(self.record.is_some(), "record");
         add(self.text.is_some(), "text");

@@ -357,6 +357,16 @@ impl Lint {
                 self.used(at.line, at.column, "message", message, |bound| &bound.messages);
             }
             Step::Flush { session, .. } => self.session(at, session),
+            Step::Fork { source, session, handle, .. } => {
+                self.session(at, source);
+                self.bound.sessions.insert(session.clone());
+                self.bind(at, "agent object", handle.as_ref().unwrap_or(session), |bound| &mut bound.handles);
+            }
+            Step::Compact { agent, .. } | Step::Maintain { agent, .. } => self.handle(at, agent),
+            // A policy may wait for a session that is yet to come.
+            Step::Policy { session, .. } => {
+                self.bound.sessions.insert(session.clone());
+            }
             Step::Together(steps) => {
                 if steps.is_empty() {
                     self.say(at.line, at.column, "`together` needs operations");
@@ -540,6 +550,10 @@ impl Step {
                 | Self::QueueRemove { .. }
                 | Self::QueueSteer { .. }
                 | Self::Flush { .. }
+                | Self::Fork { .. }
+                | Self::Compact { .. }
+                | Self::Maintain { .. }
+                | Self::Policy { .. }
         )
     }
 
@@ -562,7 +576,11 @@ impl Step {
             | Self::QueueEdit { op, .. }
             | Self::QueueRemove { op, .. }
             | Self::QueueSteer { op, .. }
-            | Self::Flush { op, .. } => op.as_ref(),
+            | Self::Flush { op, .. }
+            | Self::Fork { op, .. }
+            | Self::Compact { op, .. }
+            | Self::Maintain { op, .. }
+            | Self::Policy { op, .. } => op.as_ref(),
             _ => None,
         }
     }

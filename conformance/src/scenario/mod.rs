@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use hostproof_spec::history::{Answer, CancelCause, Diagnosis, DiscardCause, List, RecordKind, StopReason};
+use hostproof_spec::history::{Answer, CancelCause, Diagnosis, DiscardCause, List, RecordKind, StopReason, Verdict};
+use hostproof_spec::operation::{Cut, StepVerdict};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Revision;
 use hostproof_spec::script::ModelScript;
@@ -355,6 +356,59 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         op: Option<String>,
     },
+    /// Copy the beginning of a session into a new top-level one.
+    Fork {
+        /// The session to copy from.
+        source: String,
+        /// The name of the new session.
+        session: String,
+        /// How much is copied; all of it when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cut: Option<Cut>,
+        /// Handle of its agent object; the session's name when absent.
+        #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+        handle: Option<String>,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Put a summary in the place of what the model was shown.
+    Compact {
+        /// Handle of the agent object.
+        agent: String,
+        /// How many of the last messages stay.
+        #[serde(default)]
+        keep: u32,
+        /// The summary.
+        text: String,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Claim the idle phase of an agent.
+    Maintain {
+        /// Handle of the agent object.
+        agent: String,
+        /// For how long, in milliseconds.
+        #[serde(default)]
+        millis: u32,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Let a policy judge a step of a session before it begins.
+    Policy {
+        /// The session.
+        session: String,
+        /// Which step from now on, from 1.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        nth: u32,
+        /// What it says.
+        says: StepVerdict,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
     /// Start several operations in one uninterrupted span, in this order.
     Together(Vec<At<Step>>),
     /// Arm a hold.
@@ -690,6 +744,12 @@ pub struct Pattern {
     /// Whether pending messages stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeps_inbox: Option<bool>,
+    /// What a policy said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Whether the idle phase is claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<bool>,
     /// How the model answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,

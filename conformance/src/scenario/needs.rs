@@ -44,6 +44,10 @@ fn of_step(step: &Step, all: &mut BTreeSet<String>) {
         Step::Drain { .. } => add("drain"),
         Step::DrainChildren { .. } => add("drain-children"),
         Step::QueueEdit { .. } | Step::QueueRemove { .. } | Step::QueueSteer { .. } => add("queue"),
+        Step::Fork { .. } => add("fork"),
+        Step::Compact { .. } => add("compaction"),
+        Step::Maintain { .. } => add("maintenance"),
+        Step::Policy { .. } => add("pre-step"),
         Step::Together(steps) => {
             if steps.len() > 1 {
                 add("batch");

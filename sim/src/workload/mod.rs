@@ -165,6 +165,8 @@ struct Known {
     depth: u32,
     /// Whether the host chooses its id.
     fresh: bool,
+    /// Whether it is an ordinary fork: at top level, and made by an operation.
+    fork: bool,
 }
 
 /// An operation, and the handle that its answer is bound to.
@@ -206,6 +208,13 @@ impl Generator<'_> {
         self.sessions.iter().filter(|session| session.parent.is_none()).count()
     }
 
+    /// One of the top-level sessions.
+    fn top(&self, what: u64) -> usize {
+        let nth = self.pick(ARGUMENT, what, self.roots());
+        let tops = (0..self.sessions.len()).filter(|index| self.sessions[*index].parent.is_none());
+        tops.skip(nth).next().expect("there are as many as were counted")
+    }
+
     fn any(&self, what: u64) -> &Known {
         &self.sessions[self.pick(ARGUMENT, what, self.sessions.len())]
     }
@@ -229,12 +238,7 @@ impl Generator<'_> {
 
     fn start(&mut self) -> Option<Made> {
         let parents: Vec<usize> = (0..self.sessions.len()).filter(|index| self.sessions[*index].depth < 2).collect();
-        let roots = self.roots();
-        let parent = if self.chance(ARGUMENT, 9, 600) {
-            self.pick(ARGUMENT, 1, roots)
-        } else {
-            parents[self.pick(ARGUMENT, 1, parents.len())]
-        };
+        let parent = if self.chance(ARGUMENT, 9, 600) { self.top(1) } else { parents[self.pick(ARGUMENT, 1, parents.len())] };
         // Mostly new children; sometimes an id that is taken.
         let taken = self.sessions.len() > 2 && self.chance(ARGUMENT, 2, 80);
         let (id, child) = if taken {
@@ -242,7 +246,7 @@ impl Generator<'_> {
             let known: Vec<&String> = self.sessions.iter().filter(|session| !session.fresh).map(|session| &session.id).collect();
             let id = known[self.pick(ARGUMENT, 3, known.len())].clone();
             (id.clone(), Some(id))
-        } else if self.sessions.len() >= self.max_sessions {
+        } else if self.sessions.iter().filter(|known| !known.fork).count() >= self.max_sessions {
             return None;
         } else if self.chance(ARGUMENT, 4, 500) {
             self.reserved += 1;
@@ -265,7 +269,7 @@ impl Generator<'_> {
         };
         if !taken {
             let (depth, fresh) = (self.sessions[parent].depth + 1, reserved.is_none());
-            self.sessions.push(Known { id, handle: handle.clone(), parent: Some(parent), depth, fresh });
+            self.sessions.push(Known { id, handle: handle.clone(), parent: Some(parent), depth, fresh, fork: false });
         }
         Some((operation, Some(handle)))
     }
@@ -332,7 +336,7 @@ impl Generator<'_> {
                 let waking = list == List::NextTurn || self.chance(ARGUMENT, 2, 600);
                 let agent = match self.pick(ARGUMENT, 3, 4) {
                     0 => self.pick(ARGUMENT, 4, self.sessions.len()),
-                    _ => self.pick(ARGUMENT, 4, self.roots()),
+                    _ => self.top(4),
                 };
                 plain(Operation::Prompt { agent: self.handle(agent, 5), list, waking, content: self.content() })
             }
@@ -365,11 +369,7 @@ impl Generator<'_> {
             }
             Verb::DrainAll => plain(Operation::DrainAll),
             Verb::ListChildren => {
-                let of = if self.chance(ARGUMENT, 2, 500) {
-                    self.pick(ARGUMENT, 1, self.roots())
-                } else {
-                    self.pick(ARGUMENT, 1, self.sessions.len())
-                };
+                let of = if self.chance(ARGUMENT, 2, 500) { self.top(1) } else { self.pick(ARGUMENT, 1, self.sessions.len()) };
                 plain(Operation::ListChildren { parent: self.sessions[of].id.clone() })
             }
             Verb::QueueEdit => {
@@ -386,11 +386,11 @@ impl Generator<'_> {
             }
             Verb::Flush => plain(Operation::Flush { session: self.any(1).id.clone() }),
             Verb::DisposeSession => {
-                let root = self.pick(ARGUMENT, 1, self.roots());
+                let root = self.top(1);
                 plain(Operation::DisposeSession { agent: self.handle(root, 2) })
             }
             Verb::ResumeSession | Verb::CreateSession => {
-                let session = self.sessions[self.pick(ARGUMENT, 1, self.roots())].id.clone();
+                let session = self.sessions[self.top(1)].id.clone();
                 plain(match verb {
                     Verb::CreateSession => Operation::CreateSession { session },
                     _ => Operation::ResumeSession { session },
@@ -466,6 +466,8 @@ impl Generator<'_> {
                 self.stale.push(old);
                 steps.push(Step { wait: true, ..back });
             }
+        } else if let Some(made) = whole::sessions::steps(self, verb, room) {
+            steps = made;
         } else {
             steps.push(self.step(verb));
         }
@@ -646,7 +648,7 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
     };
     for root in 0..roots {
         let id = uuid(ROOTS, u32::try_from(root).expect("few roots") + 1);
-        generator.sessions.push(Known { id, handle: format!("r{root}"), parent: None, depth: 0, fresh: false });
+        generator.sessions.push(Known { id, handle: format!("r{root}"), parent: None, depth: 0, fresh: false, fork: false });
     }
     let crashes = on.has(FaultClass::Crash);
     let restarts = match (crashes, shape(3, 8)) {
@@ -683,6 +685,7 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
                 phase.setup.extend([first, flush].map(|call| Step { yields: 0, sleep_ms: 0, wait: true, call }));
             }
         }
+        phase.setup.extend(whole::sessions::reopen(&mut generator, number));
         if number > 0 {
             // Objects of the old process are no objects of the new one: these handles name nothing.
             generator.stale.clear();
@@ -717,6 +720,9 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
                 phase.triggers.push(trigger);
             }
             phase.triggers.extend(generator.remover());
+            if class == WorkloadClass::Whole {
+                phase.triggers.extend(whole::sessions::trigger(&mut generator));
+            }
         }
         phase.end = if number + 1 == phases {
             End::Last

@@ -7,6 +7,7 @@ use hostproof_spec::revision::Rules;
 
 use super::{Generator, Made, Workload};
 
+pub(super) mod sessions;
 mod tools;
 
 /// One family of operations.
@@ -17,7 +18,7 @@ struct Family {
     operation: fn(&mut Generator<'_>, Verb) -> Option<Made>,
 }
 
-const FAMILIES: &[Family] = &[tools::FAMILY];
+const FAMILIES: &[Family] = &[tools::FAMILY, sessions::FAMILY];
 
 /// The weights of every family.
 pub(super) fn weights(rules: &Rules) -> Vec<(Verb, u32)> {

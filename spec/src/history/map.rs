@@ -169,6 +169,10 @@ impl<I> Fact<I> {
             Self::Projected { session, unit, value, as_of, from } => {
                 Fact::Projected { session: f(session), unit: f(unit), value: f(value), as_of, from }
             }
+            Self::Inherited { session, from, records } => Fact::Inherited { session: f(session), from: f(from), records },
+            Self::PreStep { session, turn, step, verdict } => Fact::PreStep { session: f(session), turn, step, verdict },
+            Self::Maintained { session, active } => Fact::Maintained { session: f(session), active },
+            Self::Compacted { session, seq, replaced } => Fact::Compacted { session: f(session), seq, replaced },
         }
     }
 
@@ -234,6 +238,10 @@ impl<I> Fact<I> {
             Self::Heard { .. } => "heard",
             Self::ListedBelow { .. } => "listed-below",
             Self::Projected { .. } => "projected",
+            Self::Inherited { .. } => "inherited",
+            Self::PreStep { .. } => "pre-step",
+            Self::Maintained { .. } => "maintained",
+            Self::Compacted { .. } => "compacted",
         }
     }
 
@@ -279,7 +287,11 @@ impl<I> Fact<I> {
             | Self::ToolEnded { session, .. }
             | Self::Heard { session, .. }
             | Self::ListedBelow { session, .. }
-            | Self::Projected { session, .. } => Some(session),
+            | Self::Projected { session, .. }
+            | Self::Inherited { session, .. }
+            | Self::PreStep { session, .. }
+            | Self::Maintained { session, .. }
+            | Self::Compacted { session, .. } => Some(session),
             Self::Owned { child, .. } | Self::Disowned { child, .. } | Self::CatalogRow { child, .. } => Some(child),
             Self::Invoked { target, .. } => target.as_ref(),
             Self::Succeeded { child, .. } => child.as_ref(),

@@ -241,5 +241,16 @@ fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result
         Fact::Heard { listener, session, run, ended } => {
             write!(line, "{}: {} heard the {} edge of {}", t(session), t(listener), if ended { "end" } else { "start" }, t(run))
         }
+        Fact::Inherited { session, from, records } => {
+            write!(line, "{}: begins with the first {records} records of {}", t(session), t(from))
+        }
+        Fact::PreStep { session, turn, step, verdict } => {
+            write!(line, "{}: policy before turn {turn} step {step}, {}", t(session), word(&verdict))
+        }
+        Fact::Maintained { session, active: true } => write!(line, "{}: idle phase claimed", t(session)),
+        Fact::Maintained { session, active: false } => write!(line, "{}: idle phase given back", t(session)),
+        Fact::Compacted { session, seq, replaced } => {
+            write!(line, "{}: the summary at seq {seq} stands for {replaced} messages", t(session))
+        }
     }
 }

@@ -41,6 +41,8 @@ pub enum Field {
     Parts,
     /// Listeners to delegations and what they hear.
     Listeners,
+    /// Inherited, pre-step, maintained, compacted.
+    Sessions,
 }
 
 /// A set of [`Field`]s.
@@ -102,6 +104,7 @@ impl FieldSet {
                 "observe:tools" => Field::Tools,
                 "observe:parts" => Field::Parts,
                 "observe:listeners" => Field::Listeners,
+                "observe:sessions" => Field::Sessions,
                 _ => continue,
             };
             set = set.with(field);

@@ -136,7 +136,9 @@ impl Check for Liveness {
                 let agent = self.agents.entry(session);
                 agent.turn = None;
                 agent.asked = None;
-                if cx.limits.foreign && matches!(reason, StopReason::Error | StopReason::Refusal | StopReason::Other) {
+                if cx.limits.foreign
+                    && matches!(reason, StopReason::Error | StopReason::Refusal | StopReason::Blocked | StopReason::Other)
+                {
                     agent.waits = Some(cx.at);
                 }
             }

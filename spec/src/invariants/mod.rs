@@ -22,6 +22,7 @@ mod one_activation;
 mod parts;
 mod rejected_start;
 mod release_order;
+mod sessions;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -169,6 +170,7 @@ invariants! {
     liveness: liveness::Liveness = liveness::ABOUT;
     tools: tools::Tools = tools::ABOUT;
     parts: parts::Parts = parts::ABOUT;
+    sessions: sessions::Sessions = sessions::ABOUT;
 }
 
 /// All invariants over one history at a time.

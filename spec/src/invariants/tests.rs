@@ -6,7 +6,7 @@ use super::testing::{C, Child, D, P, Story, family};
 use super::{Checker, Field, FieldSet, INVARIANTS};
 use crate::history::{
     Authority, CancelCause, CloseCause, Diagnosis, DiscardCause, Fact, List, RecordKind, Row, Source, StopReason, StorageFault,
-    Verb,
+    Verb, Verdict,
 };
 use crate::refusal::RefusalClass;
 use crate::revision::Revision::{self, R20260806, R20260901};
@@ -711,6 +711,121 @@ fn liveness() {
     let mut foreign = Story::with(Checker::new(R20260901.rules(), FieldSet::ALL).foreign());
     foreign.root("create", P.0, P.1).start("start", P, C, "m1").durable("c").insert(None, "c", "m2", USER).fact(failed);
     foreign.fact(Fact::Quiet).lawful();
+}
+
+// ---- sessions
+
+fn inherited(session: &'static str, from: &'static str, records: u32) -> Fact<&'static str> {
+    Fact::Inherited { session, from, records }
+}
+
+/// A root `p` that had one turn, and its fork `f` that copied all of it.
+fn forked() -> Story {
+    let mut story = Story::new(R20260901);
+    story.root("create", P.0, P.1).insert(None, "p", "m1", USER).turn("p", 1, "m1").answer("p", 1, "m1", "hello");
+    let fork = Fact::Invoked { verb: Verb::ForkSession, target: Some("f"), authority: Authority::Holder };
+    story.later().op("fork", fork).op("fork", inherited("f", "p", 4)).op("fork", Fact::SessionEntered { session: "f" });
+    for record in
+        [RecordKind::InboxSpliced, RecordKind::TurnStart, RecordKind::InboxSpliced, RecordKind::TurnEnd, RecordKind::EndSeed]
+    {
+        story.append("f", record);
+    }
+    story.op("fork", Fact::AgentEntered { session: "f", agent: "agent-f", parent: None });
+    story.op("fork", Fact::Succeeded { child: None, message: None });
+    story
+}
+
+#[test]
+fn turns_are_counted_over_forks_and_restarts() {
+    forked().later().insert(None, "f", "m2", USER).turn("f", 2, "m2").answer("f", 2, "m2", "again").lawful();
+    forked().later().insert(None, "f", "m2", USER).turn("f", 1, "m2").breaks("sessions", "TURN-01");
+    let mut rebuilt = forked();
+    rebuilt.insert(None, "f", "m2", USER).turn("f", 2, "m2").answer("f", 2, "m2", "again").crash();
+    rebuilt.load("re", "f", 6).root("re", "f", "agent-f2").insert(None, "f", "m3", USER);
+    rebuilt.turn("f", 3, "m3").breaks("sessions", "TURN-01");
+    let mut kept = forked();
+    kept.insert(None, "f", "m2", USER).turn("f", 2, "m2").answer("f", 2, "m2", "again").crash();
+    kept.load("re", "f", 9).op("re", Fact::AgentEntered { session: "f", agent: "agent-f2", parent: None });
+    kept.insert(None, "f", "m3", USER).turn("f", 3, "m3").answer("f", 3, "m3", "once more").lawful();
+    let mut twice = Story::new(R20260901);
+    twice.root("create", P.0, P.1).insert(None, "p", "m1", USER).insert(None, "p", "m2", USER).turn("p", 1, "m1");
+    twice.turn("p", 2, "m2").breaks("sessions", "TURN-01");
+}
+
+#[test]
+fn a_fork_finds_nothing_pending_that_another_inbox_took_in() {
+    let mut story = forked();
+    story.insert(None, "p", "m9", USER);
+    let found = |session| Fact::Restored { session, message: "m9", list: List::NextTurn };
+    story.fact(found("f")).breaks("sessions", "LOG-04");
+}
+
+#[test]
+fn a_fork_is_listed_as_nobodys_child() {
+    list(&mut forked(), "list", &[("f", 5)]).breaks("sessions", "FORK-01");
+}
+
+/// Turn 1 of `p` claimed `m1`, and that is acknowledged or not; then a policy speaks.
+fn judged(durable: bool, verdict: Verdict) -> Story {
+    let mut story = Story::new(R20260901);
+    story.root("create", P.0, P.1).insert(None, "p", "m1", USER).turn("p", 1, "m1").later();
+    if durable {
+        story.durable("p");
+    }
+    story.fact(Fact::PreStep { session: "p", turn: 1, step: 1, verdict });
+    story
+}
+
+fn ended(reason: StopReason) -> Fact<&'static str> {
+    Fact::TurnEnded { session: "p", turn: 1, reason }
+}
+
+#[test]
+fn a_policy_judges_what_is_durable_and_is_obeyed() {
+    judged(true, Verdict::Enter).answer("p", 1, "m1", "hello").lawful();
+    judged(false, Verdict::Enter).breaks("sessions", "INBOX-18");
+    judged(true, Verdict::Reject).fact(ended(StopReason::Blocked)).lawful();
+    judged(true, Verdict::Reject).fact(ended(StopReason::Aborted)).lawful();
+    judged(true, Verdict::Reject).fact(ended(StopReason::Completed)).breaks("sessions", "TURN-07");
+    judged(true, Verdict::Throw).fact(ended(StopReason::Error)).lawful();
+    judged(true, Verdict::Throw).fact(ended(StopReason::Blocked)).breaks("sessions", "TURN-07");
+    judged(true, Verdict::Reject).answer("p", 1, "m1", "hello").breaks("sessions", "TURN-06");
+    let mut later = judged(true, Verdict::Reject);
+    later.fact(ended(StopReason::Blocked)).insert(None, "p", "m2", USER).turn("p", 2, "m2").later().durable("p");
+    later.fact(Fact::ModelAsked { session: "p", turn: 2, step: 1 });
+    later.fact(Fact::ModelShown { session: "p", message: "m1" }).breaks("sessions", "TURN-06");
+}
+
+#[test]
+fn no_turn_begins_in_a_claimed_idle_phase() {
+    let claimed = |active| Fact::Maintained { session: "p", active };
+    let mut story = Story::new(R20260901);
+    story.root("create", P.0, P.1).fact(claimed(true)).insert(None, "p", "m1", USER).later().fact(claimed(false));
+    story.turn("p", 1, "m1").answer("p", 1, "m1", "hello").lawful();
+    let mut early = Story::new(R20260901);
+    early.root("create", P.0, P.1).fact(claimed(true)).insert(None, "p", "m1", USER).turn("p", 1, "m1");
+    early.breaks("sessions", "TURN-08");
+}
+
+#[test]
+fn what_waits_for_the_next_step_joins_the_running_turn() {
+    let steered = |story: &mut Story| {
+        let seq = Some(story.append("p", RecordKind::InboxSpliced));
+        story.fact(Fact::Inserted { session: "p", message: "s1", list: List::NextStep, waking: true, source: USER, seq });
+    };
+    let working = || {
+        let mut story = Story::new(R20260901);
+        story.root("create", P.0, P.1).insert(None, "p", "m1", USER).turn("p", 1, "m1").later();
+        story
+    };
+    let mut left = working();
+    steered(&mut left);
+    left.answer("p", 1, "m1", "hello").breaks("sessions", "TURN-09");
+    let mut at_the_end = working();
+    at_the_end.later().durable("p").fact(Fact::ModelAsked { session: "p", turn: 1, step: 1 }).later();
+    steered(&mut at_the_end);
+    let found = at_the_end.fact(ended(StopReason::Completed)).end();
+    assert!(found.iter().all(|found| found.requirement != "TURN-09"), "it came when the turn was over: {found:?}");
 }
 
 fn scrambled(picks: &[usize]) -> (Story, Vec<usize>) {

@@ -363,7 +363,7 @@ impl World {
                 let (verb, target, entered, actor, current) =
                     (state.verb, state.target, state.entered, state.actor, state.actor_current);
                 match verb {
-                    Some(Verb::Start | Verb::CreateSession | Verb::ResumeSession) => {
+                    Some(Verb::Start | Verb::CreateSession | Verb::ResumeSession | Verb::ForkSession) => {
                         for session in [child, target, entered].into_iter().flatten() {
                             self.sessions.entry(session).known = true;
                         }
@@ -389,7 +389,7 @@ impl World {
                     for session in [target, entered].into_iter().flatten() {
                         self.sessions.entry(session).rejected = Some(at);
                     }
-                } else if verb == Some(Verb::CreateSession) && class != RefusalClass::Busy {
+                } else if matches!(verb, Some(Verb::CreateSession | Verb::ForkSession)) && class != RefusalClass::Busy {
                     // What a refused creation of a top-level session leaves is no matter of these invariants.
                     if let Some(session) = target {
                         self.sessions.entry(session).known = true;
@@ -412,7 +412,8 @@ impl World {
             Fact::SessionEntered { session } => self.live(session, at, event.process).live = true,
             Fact::SessionLeft { session } => self.live(session, at, event.process).live = false,
             Fact::AgentEntered { session, agent, parent } => {
-                let created = event.op.and_then(|op| self.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::CreateSession));
+                let verb = event.op.and_then(|op| self.ops.get(op)).and_then(|op| op.verb);
+                let created = matches!(verb, Some(Verb::CreateSession | Verb::ForkSession));
                 let state = self.live(session, at, event.process);
                 state.agent = Some(agent);
                 // A new root may have the id of a child that a crash forgot.

@@ -23,4 +23,6 @@ pub(super) const ROWS: &[Requirement] = &[
         .because("nothing may be lost to silence; a foreign host may park the rest instead, a named alternative that is printed"),
     row("INBOX-16", Must, ALL, ACTIVATIONS, "A claimed message is not put back into the inbox by any ending of its turn."),
     row("INBOX-17", Must, R0901, ACTIVATIONS, "An injected message wakes nobody and stays pending until a waking one is claimed, it is removed, or its agent is torn down."),
+    row("INBOX-18", Must, ALL, D2, "The claim of a message is durable before a policy judges the step that it was claimed for.")
+        .because("what a policy refuses is never pending again; a claim that a crash takes back would run after all"),
 ];

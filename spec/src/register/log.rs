@@ -43,4 +43,18 @@ pub(super) const ROWS: &[Requirement] = &[
     ),
     row("LOG-09", Should, ALL, P_STORE, "The host writes the log format that its revision names."),
     row("LOG-10", May, ALL, P_SESSION, "Times of records may repeat and go back."),
+    row(
+        "LOG-11",
+        Should,
+        ALL,
+        P_SESSION,
+        "A summary stands for the messages that it names in what the model is shown; they stay in the log.",
+    ),
+    row(
+        "LOG-12",
+        Must,
+        ALL,
+        (Catalog, "Testing"),
+        "A session that was compacted is listed, identified and continued as if it had not been.",
+    ),
 ];

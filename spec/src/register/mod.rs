@@ -19,6 +19,7 @@ mod deliv;
 mod drain;
 mod dur;
 mod edge;
+mod fork;
 pub mod host_tests;
 mod inbox;
 mod int;
@@ -199,6 +200,7 @@ pub const AREAS: &[Area] = &[
     Area { name: "DRAIN", title: "drains, disposal and unload", rows: drain::ROWS },
     Area { name: "AUTH", title: "who may do what to whom", rows: auth::ROWS },
     Area { name: "LOG", title: "session logs", rows: log::ROWS },
+    Area { name: "FORK", title: "ordinary forks", rows: fork::ROWS },
     Area { name: "DUR", title: "durability", rows: dur::ROWS },
     Area { name: "TAIL", title: "torn tails, damage and repair", rows: tail::ROWS },
     Area { name: "LIST", title: "listings", rows: list::ROWS },
