@@ -20,6 +20,7 @@
 //! With feature `planted-bugs` (never on by default) a host can be made to be wrong in one known way, to prove that a check can fail.
 
 pub mod agent;
+mod arguments;
 pub mod compose;
 pub mod env;
 pub mod host;

@@ -20,6 +20,7 @@ use hostproof_spec::wire::{Call, ListRow, Outcome};
 use rustc_hash::FxHashMap;
 
 use crate::agent::{Agent, AgentHandle, By, Composition, CreateAgent, CreateError, ResumeAgent, StepVerdict, TeardownError};
+use crate::arguments;
 use crate::compose::Delegation;
 use crate::env::select::select2;
 use crate::env::wait::acting;
@@ -239,7 +240,10 @@ impl Driver {
             let (this, end) = (self.clone(), end.clone());
             Box::pin(async move {
                 let call = asked.borrow();
-                let answered = acting(&**this.host.env(), op, this.carry_out(op, call, &signal)).await;
+                let answered = match arguments::check(&call.operation) {
+                    Ok(()) => acting(&**this.host.env(), op, this.carry_out(op, call, &signal)).await,
+                    Err(malformed) => Err(malformed),
+                };
                 let target = call.operation.target().map(|target| this.host.env().names().intern(target));
                 conclude(this.host.env(), op, actor.as_ref(), target, &answered);
                 end.come(answered);
@@ -419,9 +423,6 @@ impl Driver {
 
     async fn create_session(&self, op: Option<Sym>, call: &Call, id: Sym, signal: &Signal) -> Answered {
         unless_aborted(signal)?;
-        if self.host.env().names().text(id).is_empty() {
-            return Err(SubagentError::coded("INVALID_ARGUMENT", "a session id must not be empty"));
-        }
         self.must_not_be_live(id)?;
         if self.host.registry().parts().was_taken_away(Part::Persistence) {
             // Nobody can say whether the id is stored: two sessions of one id would be two histories.

@@ -8,6 +8,7 @@ use hostproof_spec::bugs::BUGS;
 use hostproof_spec::invariants::INVARIANTS;
 use hostproof_spec::points::points;
 use hostproof_spec::register::host_tests::HOST_TESTS;
+use hostproof_spec::register::races::{Cover, RACES};
 
 #[test]
 fn every_must_is_checked_and_every_citation_leads_somewhere() {
@@ -74,4 +75,41 @@ fn rare_states_have_one_name_each_of_the_form_area_what() {
     }
     let twice: Vec<_> = places.iter().filter(|(_, places)| places.len() > 1).collect();
     assert!(twice.is_empty(), "{twice:?}");
+}
+
+#[test]
+fn every_known_race_is_covered_by_something_that_exists_or_says_why_it_cannot_be() {
+    let scenarios = hostproof_conformance::scenario::library().expect("the scenarios are sound");
+    let coverage = product_coverage().expect("the scenarios are sound");
+    let exists = |cover: &Cover| match cover {
+        Cover::Requirement(id) => coverage.rows.iter().any(|row| row.requirement.id == *id && (row.is_judged() || !must(row))),
+        Cover::Point(name) => points().iter().any(|point| point.name == *name),
+        Cover::Scenario(id) => scenarios.iter().any(|scenario| scenario.id == *id),
+        Cover::Bug(id) => BUGS.iter().any(|plan| plan.id == *id),
+    };
+    let mut ids = std::collections::BTreeSet::new();
+    let mut problems = Vec::new();
+    for race in RACES {
+        if !ids.insert(race.id) {
+            problems.push(format!("{} is there twice", race.id));
+        }
+        if race.covers.is_empty() == race.excluded.is_none() {
+            problems.push(format!("{} is neither covered nor excluded, or both", race.id));
+        }
+        problems.extend(race.covers.iter().filter(|cover| !exists(cover)).map(|cover| format!("{} cites {cover}", race.id)));
+        // A rare state shows that the situation is met; something must also judge what comes of it.
+        let judged = |cover: &Cover| match cover {
+            Cover::Requirement(id) => coverage.rows.iter().any(|row| row.requirement.id == *id && row.is_judged()),
+            Cover::Scenario(_) => true,
+            Cover::Point(_) | Cover::Bug(_) => false,
+        };
+        if race.excluded.is_none() && !race.covers.iter().any(judged) {
+            problems.push(format!("nothing judges {}", race.id));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+fn must(row: &hostproof_spec::coverage::Covered) -> bool {
+    row.requirement.strength == hostproof_spec::register::Strength::Must
 }

@@ -433,6 +433,8 @@ pub enum SpecCommand {
     },
     /// Show what checks each requirement.
     Coverage,
+    /// List the known races, each with what covers it or why nothing can.
+    Races,
 }
 
 /// `hostproof conformance`.

@@ -23,6 +23,7 @@ use hostproof_sim::trial::{Expansion, Finding};
 use hostproof_spec::coverage::{Coverage, Covered};
 use hostproof_spec::envelope::{Envelope, Failure};
 use hostproof_spec::register::Requirement;
+use hostproof_spec::register::races::Race;
 use hostproof_spec::revision::{Revision, Rules};
 use hostproof_spec::schemas::of;
 use schemars::JsonSchema;
@@ -339,6 +340,18 @@ pub struct Contract {
     pub invariants: Vec<&'static str>,
 }
 
+/// `spec races`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Races {
+    /// Every known race, by area.
+    pub races: &'static [Race],
+    /// How many are covered.
+    pub covered: usize,
+    /// How many nothing can cover, each with its reason.
+    pub excluded: usize,
+}
+
 /// `spec show`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -421,6 +434,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         ("sim-sweep", of::<Envelope<SweptCase>>("hostproof sim sweep --json")),
         ("spec-coverage", of::<Envelope<Coverage>>("hostproof spec coverage --json")),
         ("spec-list", of::<Envelope<Contract>>("hostproof spec list --json")),
+        ("spec-races", of::<Envelope<Races>>("hostproof spec races --json")),
         ("spec-show", of::<Envelope<Shown>>("hostproof spec show --json")),
     ]
 }

@@ -61,6 +61,7 @@ pub fn run(cli: &Cli) -> Exit {
                 SpecCommand::List => "spec list",
                 SpecCommand::Show { .. } => "spec show",
                 SpecCommand::Coverage => "spec coverage",
+                SpecCommand::Races => "spec races",
             };
             output.finish(name, spec::run(command))
         }

@@ -7,12 +7,13 @@ use hostproof_spec::coverage::{Citation, Coverage, Kind, coverage};
 use hostproof_spec::envelope::Exit;
 use hostproof_spec::invariants::INVARIANTS;
 use hostproof_spec::register::host_tests::HOST_TESTS;
+use hostproof_spec::register::races::{Cover, RACES};
 use hostproof_spec::register::{self, AREAS, Strength, requirements};
 use hostproof_spec::revision::{self, RULES, Revision};
 use serde_json::Value;
 
 use crate::args::SpecCommand;
-use crate::data::{Contract, Shown};
+use crate::data::{Contract, Races, Shown};
 use crate::output::{Problem, Report, json_value};
 
 /// Runs one of the `spec` commands.
@@ -24,6 +25,7 @@ pub fn run(command: &SpecCommand) -> Result<Report<Value>, Problem> {
         SpecCommand::List => list(),
         SpecCommand::Show { id } => show(id),
         SpecCommand::Coverage => covered(),
+        SpecCommand::Races => races(),
     }
 }
 
@@ -127,6 +129,24 @@ fn covered() -> Result<Report<Value>, Problem> {
     }
     let exit = if coverage.problems.is_empty() { Exit::Ok } else { Exit::Fault };
     Ok(Report { exit, data: json_value(&coverage)?, text })
+}
+
+fn races() -> Result<Report<Value>, Problem> {
+    let mut text = String::new();
+    for race in RACES {
+        let covers: Vec<String> = race.covers.iter().map(Cover::to_string).collect();
+        let by = race.excluded.map_or_else(|| covers.join(" · "), |reason| format!("not covered: {reason}"));
+        let _ = writeln!(text, "{:<17} {}\n{:<17} {by}", race.id, race.what, "");
+    }
+    let excluded = RACES.iter().filter(|race| race.excluded.is_some()).count();
+    let data = Races { races: RACES, covered: RACES.len() - excluded, excluded };
+    let _ = writeln!(
+        text,
+        "{} of {} known races are covered; {excluded} cannot be, for the reasons above",
+        data.covered,
+        RACES.len()
+    );
+    Ok(Report { exit: Exit::Ok, data: json_value(&data)?, text })
 }
 
 /// The coverage of the whole product.

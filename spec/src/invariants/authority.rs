@@ -4,7 +4,7 @@
 //!   edge, to a direct child or, where agents message both ways, to the direct parent (AUTH-03, AUTH-04); a start makes a child of its actor;
 //!   an interrupt comes from a durable ancestor and never from the target itself (INT-07, INT-08).
 //! * By address (AUTH-07, AUTH-08): the parent id that a person names is the durable parent of the target; queue control touches its target only.
-//! * A refused operation has no effect (AUTH-05), except on a session that it brought in itself and takes down again. Drains may fail after
+//! * A refused operation has no effect (AUTH-05), except on a session that it brought in itself and takes down again, with what was begun below it meanwhile. Drains may fail after
 //!   effects; a drain that is refused for lack of authority may not.
 //!
 //! Needs `registry`, `inbox`, `cancel`, `origin`. It cannot see effects that the host does not tie to an operation, nor which of several roots of
@@ -217,7 +217,10 @@ fn late(cx: &mut Cx<'_>, op: Sym) {
         Fact::CancelIssued { session, .. }
         | Fact::Discarded { session, .. }
         | Fact::Replaced { session, .. }
-        | Fact::ActivationClosing { session, .. } => !drain && entered != Some(session),
+        | Fact::ActivationClosing { session, .. } => {
+            let own = |entered: Sym| entered == session || cx.world.is_above(entered, session);
+            !drain && !entered.is_some_and(own)
+        }
         _ => false,
     };
     if hit {

@@ -46,8 +46,8 @@ struct Agent {
     interrupted: Option<u32>,
     /// Since when the queue may wait: an interrupt, or, with a foreign host, a failed turn.
     waits: Option<usize>,
-    /// Messages replaced at this moment: an edit does not wake.
-    reopening: Option<(Sym, List)>,
+    /// The occurrence that is being replaced at this moment: an edit does not wake.
+    reopening: Option<Pending>,
     /// The last inbox record: its number and when it came. What is told of it comes later, and an observer of the record may act in between.
     spliced: Option<(u32, usize)>,
     /// A turn was recorded and is not yet told of; whether an interrupt came in between.
@@ -84,13 +84,15 @@ impl Check for Liveness {
                 let agent = self.agents.entry(session);
                 agent.process = cx.event.process;
                 let recorded = agent.spliced.filter(|(known, _)| seq == Some(*known)).map_or(cx.at, |(_, at)| at);
-                let edited = agent.reopening.take_if(|(reopening, _)| *reopening == message);
+                let edited = agent.reopening.take_if(|reopening| reopening.message == message);
                 agent.pending.retain(|pending| pending.message != message);
-                agent.pending.push(Pending { message, list, waking, at: cx.at });
+                // What may wait and is edited where it stands may go on waiting.
+                let waiting = edited.as_ref().is_some_and(|before| before.list == list && !before.waking);
+                agent.pending.push(Pending { message, list, waking: waking && !waiting, at: cx.at });
                 if waking {
                     agent.parked = None;
                     // An interrupt by an observer of the record came after the message: it may wait.
-                    if edited.is_none_or(|(_, from)| from != list) && agent.waits.is_none_or(|since| since < recorded) {
+                    if edited.is_none_or(|before| before.list != list) && agent.waits.is_none_or(|since| since < recorded) {
                         agent.waits = None;
                     }
                 }
@@ -111,8 +113,7 @@ impl Check for Liveness {
                 if let Some(agent) = self.agents.get_mut(session)
                     && let Some(at) = agent.pending.iter().position(|pending| pending.message == message)
                 {
-                    let pending = agent.pending.remove(at);
-                    agent.reopening = Some((message, pending.list));
+                    agent.reopening = Some(agent.pending.remove(at));
                 }
             }
             Fact::TurnStarted { session, turn } => {

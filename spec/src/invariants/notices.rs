@@ -27,7 +27,9 @@ pub(super) const ABOUT: Invariant = Invariant {
 struct Epoch {
     id: Option<Sym>,
     opened: usize,
-    /// A caller's message was accepted in it.
+    /// The operation that opened it, where that is known.
+    opener: Option<Sym>,
+    /// The message of its opener was accepted: a caller is told of it.
     announced: Option<usize>,
     notice: Option<usize>,
     rolled_back: bool,
@@ -64,12 +66,14 @@ impl Check for Notices {
                 if state.released && !state.judged && state.owes() {
                     self.former.push((session, std::mem::take(state)));
                 }
-                *state = Epoch { id: Some(epoch), opened: cx.at, ..Epoch::default() };
+                *state = Epoch { id: Some(epoch), opened: cx.at, opener: cx.event.op, ..Epoch::default() };
             }
             Fact::Inserted { session, source: Source::Notice { child }, .. } => self.notice(cx, session, child),
             Fact::Inserted { session, .. } => {
                 if let Some(epoch) = self.epochs.get_mut(session)
                     && !epoch.released
+                    // What an observer says to the child before its start is accepted announces nothing.
+                    && (epoch.opener.is_none() || cx.event.op.is_none() || cx.event.op == epoch.opener)
                 {
                     epoch.announced.get_or_insert(cx.at);
                 }

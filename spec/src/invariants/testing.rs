@@ -217,6 +217,7 @@ pub(super) struct Child {
 
 pub(super) const C: Child = Child { session: "c", agent: "agent-c", epoch: "epoch-c" };
 pub(super) const D: Child = Child { session: "d", agent: "agent-d", epoch: "epoch-d" };
+pub(super) const F: Child = Child { session: "f", agent: "agent-f", epoch: "epoch-f" };
 pub(super) const P: (&str, &str) = ("p", "agent-p");
 
 /// A parent with a child that answered its first message.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::testing::{C, Child, D, P, Story, family};
+use super::testing::{C, Child, D, F, P, Story, family};
 use super::{Checker, Field, FieldSet, INVARIANTS};
 use crate::history::{
     Authority, CancelCause, CloseCause, Diagnosis, DiscardCause, Fact, List, RecordKind, Row, Source, StopReason, StorageFault,
@@ -143,6 +143,17 @@ fn authority() {
         USER,
     );
     late.breaks("authority", "AUTH-05");
+    // A start that is taken back takes down what an observer began below its child, and nothing else.
+    let taken_back = |below: bool| {
+        let mut story = family(R20260901);
+        story.invoke("taken", P.1, Verb::Start, Some("d")).enter("taken", "p", D);
+        let (other, parent) = if below { (F, ("d", D.agent)) } else { (F, P) };
+        story.start("start2", parent, other, "m2").later();
+        story.op("taken", Fact::ActivationClosing { session: "f", epoch: F.epoch, cause: CloseCause::Drained });
+        story.refuse("taken", RefusalClass::Failed);
+        story.end().iter().any(|found| found.requirement == "AUTH-05")
+    };
+    assert_eq!((taken_back(true), taken_back(false)), (false, true));
 }
 
 #[test]
@@ -568,6 +579,16 @@ fn notices() {
         .leave(C, CloseCause::Settled)
         .fact(Fact::Disowned { owner: "p", child: "c" });
     late.insert(None, "p", "n1", Source::Notice { child: "c" }).breaks("notices", "NOTICE-04");
+    // What an observer says to a child before its start is accepted announces nothing: the start may still fail, and then nobody is told.
+    let prompted = || {
+        let mut story = Story::new(R20260901);
+        story.root("create", P.0, P.1).invoke("start", P.1, Verb::Start, Some("c")).enter("start", "p", C);
+        story.insert(Some("prompt"), "c", "m1", USER).leave(C, CloseCause::Drained);
+        story
+    };
+    let found = prompted().fact(end).refuse("start", RefusalClass::Closing).end();
+    assert!(!found.iter().any(|found| found.invariant == "notices"), "{found:?}");
+    prompted().insert(None, "p", "n1", Source::Notice { child: "c" }).fact(end).breaks("notices", "NOTICE-02");
 }
 
 #[test]
@@ -702,6 +723,16 @@ fn liveness() {
     parked().turn("c", 2, "m2").breaks("liveness", "INT-04");
     parked().insert(None, "c", "m3", USER).turn("c", 2, "m2").lawful();
     family(R20260901).insert(None, "c", "m2", USER).fact(Fact::Quiet).breaks("liveness", "LIVE-06");
+    // A message that a restart found waits for the next waking one, and goes on waiting when it is edited; steered, it wakes.
+    let found = |from: List, to: List| {
+        let mut story = Story::new(R20260901);
+        story.root("create", P.0, P.1).fact(Fact::Restored { session: "p", message: "m1", list: from }).later();
+        story.fact(Fact::Replaced { session: "p", message: "m1", seq: None });
+        story.fact(Fact::Inserted { session: "p", message: "m1", list: to, waking: true, source: USER, seq: None });
+        story.later().fact(Fact::Quiet);
+        story.end().iter().any(|found| found.requirement == "LIVE-06")
+    };
+    assert!(!found(List::NextTurn, List::NextTurn) && found(List::NextTurn, List::NextStep));
     let mut waits = hanging();
     waits.invoke("send", P.1, Verb::Deliver, Some("c")).fact(Fact::Quiet).breaks("liveness", "LIVE-01");
     let injected = Fact::Inserted { session: "c", message: "m2", list: List::NextStep, waking: false, source: USER, seq: None };

@@ -530,7 +530,8 @@ impl World {
     /// Books an effect on the account of the operation that it names.
     fn effect(&mut self, op: Sym, at: usize, event: &Event<Sym>) {
         let entered = self.ops.get(op).and_then(|state| state.entered);
-        let foreign = |session: Sym| entered != Some(session);
+        // Taking back what it brought in takes down what was begun below that meanwhile.
+        let own = |session: Sym| entered.is_some_and(|entered| entered == session || self.is_above(entered, session));
         let (effect, undone) = match event.fact {
             Fact::AgentEntered { session, .. } => {
                 self.ops.entry(op).entered.get_or_insert(session);
@@ -547,12 +548,12 @@ impl World {
                     let state = self.ops.entry(op);
                     state.insertions += 1;
                     state.inserted.get_or_insert(Insertion { at, session, message });
-                    (foreign(session), false)
+                    (entered != Some(session), false)
                 }
             }
-            Fact::CancelIssued { session, .. } | Fact::Discarded { session, .. } => (foreign(session), true),
+            Fact::CancelIssued { session, .. } | Fact::Discarded { session, .. } => (!own(session), true),
             Fact::Replaced { session, .. } | Fact::ActivationClosing { session, .. } | Fact::DisposalOpened { session, .. } => {
-                (foreign(session), false)
+                (!own(session), false)
             }
             Fact::ScopeClosed { .. } => (true, false),
             _ => return,

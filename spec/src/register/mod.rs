@@ -29,6 +29,7 @@ mod log;
 mod notice;
 mod part;
 mod prov;
+pub mod races;
 mod settle;
 mod start;
 mod tail;
