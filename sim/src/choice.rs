@@ -254,6 +254,12 @@ impl Chooser {
         self.chance(site, entity, per_mille, 1) == 1
     }
 
+    /// The answer to a chance that something else than the source gives: it counts, and is logged, as if it had been drawn.
+    pub fn given(&self, site: Site, entity: u64, fires: bool) -> bool {
+        let value = u32::from(fires);
+        self.answer_with(site, entity, |_| value) == 1
+    }
+
     /// A scheduling draw below `n`, from the running stream (or the fuzzer's bytes). Recorded trials do not ask.
     pub fn schedule(&self, n: u32) -> u32 {
         if n <= 1 {
@@ -297,14 +303,18 @@ impl Chooser {
         from_bytes: impl FnOnce(&[u8]) -> u32,
         greatest: u32,
     ) -> u32 {
-        let inside = site.class.inside();
-        self.draws.set(self.draws.get() + u64::from(inside));
-        let occurrence = self.occurrence(site, entity);
-        let value = match &*self.source.borrow() {
+        self.answer_with(site, entity, |occurrence| match &*self.source.borrow() {
             Source::Seed => from_seed(occurrence),
             Source::Recorded(all) => all.get(&(site.hash, entity, occurrence)).copied().unwrap_or(0).min(greatest),
             Source::Bytes(bytes) => from_bytes(bytes),
-        };
+        })
+    }
+
+    fn answer_with(&self, site: Site, entity: u64, value: impl FnOnce(u32) -> u32) -> u32 {
+        let inside = site.class.inside();
+        self.draws.set(self.draws.get() + u64::from(inside));
+        let occurrence = self.occurrence(site, entity);
+        let value = value(occurrence);
         if value != 0 && site.class == Class::Fault {
             self.fired.borrow_mut().push(site.name);
         }

@@ -14,7 +14,7 @@ use crate::schedule::Strategy;
 use crate::subject::SubjectName;
 
 /// Version of the forms of trials: what a seed expands to, and recordings. A change of either raises it.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// How large the generated workloads are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -15,7 +15,7 @@ use crate::exec::ExecError;
 use crate::files::{self, FileError};
 use crate::panics::{quiet_panics, simulated};
 use crate::recording::modes::{Mode, Search, Verdict, retell};
-use crate::recording::{Expected, Keeping, Recording, tell_seed};
+use crate::recording::{AddedBy, Expected, Keeping, Recording, replay, tell_seed};
 use crate::shrink::{Budget, shrink};
 use crate::trial::{Origin, Runner};
 
@@ -42,6 +42,12 @@ pub enum CorpusError {
     Exists {
         /// The file.
         path: PathBuf,
+    },
+    /// Files that are no kept recordings are in the way.
+    #[error("nothing was changed: {}", files.join("; "))]
+    Damaged {
+        /// Each with what is wrong.
+        files: Vec<String>,
     },
     /// No simulation can run here.
     #[error(transparent)]
@@ -119,9 +125,16 @@ pub struct Corpus {
 /// # Errors
 /// [`CorpusError`] if the directory cannot be read.
 pub fn read(dir: &Path) -> Result<Corpus, CorpusError> {
+    read_with(dir, &files::read_recording)
+}
+
+/// A way to read a recording from its file.
+type Reader = dyn Fn(&Path) -> Result<Recording, FileError>;
+
+fn read_with(dir: &Path, reader: &Reader) -> Result<Corpus, CorpusError> {
     let mut corpus = Corpus::default();
     for path in files::json_in(dir)? {
-        match entry(&path) {
+        match entry(&path, reader) {
             Ok(entry) => corpus.entries.push(entry),
             Err(error) => corpus.damaged.push(error.to_string()),
         }
@@ -129,8 +142,8 @@ pub fn read(dir: &Path) -> Result<Corpus, CorpusError> {
     Ok(corpus)
 }
 
-fn entry(path: &Path) -> Result<Entry, CorpusError> {
-    let recording = files::read_recording(path)?;
+fn entry(path: &Path, reader: &Reader) -> Result<Entry, CorpusError> {
+    let recording = reader(path)?;
     let Some(keeping) = recording.kept.clone() else { return Err(CorpusError::NotKept { path: path.to_owned() }) };
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     Ok(Entry { name, keeping, recording })
@@ -209,6 +222,10 @@ pub fn add(dir: &Path, recording: Recording, name: &str, keeping: Keeping) -> Re
 /// The name that an entry gets by itself: its planted bugs or its invariant, its revision, and a number that is free.
 #[must_use]
 pub fn free_name(dir: &Path, recording: &Recording) -> String {
+    name_beside(recording, |name| dir.join(format!("{name}.json")).exists())
+}
+
+fn name_beside(recording: &Recording, taken: impl Fn(&str) -> bool) -> String {
     let what = match (&*recording.config.bugs, &recording.fingerprint) {
         ([], Some(fingerprint)) => fingerprint.invariant.clone(),
         (bugs, _) => bugs.join("-").to_lowercase(),
@@ -218,7 +235,7 @@ pub fn free_name(dir: &Path, recording: &Recording) -> String {
     numbers
         .find_map(|number| {
             let name = format!("{stem}-{number}");
-            (!dir.join(format!("{name}.json")).exists()).then_some(name)
+            (!taken(&name)).then_some(name)
         })
         .expect("a directory has fewer entries than there are numbers")
 }
@@ -256,45 +273,64 @@ const SHRINKING: u32 = 1_500;
 pub fn fill(dir: &Path, filling: Filling, each: &mut dyn FnMut(&str)) -> Result<usize, CorpusError> {
     quiet_panics();
     let mut runner = Runner::new()?;
+    let entries = filled(&mut runner, filling, &|name| dir.join(format!("{name}.json")).exists(), each);
+    for Entry { name, keeping, recording } in &entries {
+        let path = add(dir, recording.clone(), name, keeping.clone())?;
+        each(&path.display().to_string());
+    }
+    Ok(entries.len())
+}
+
+/// The entries that a directory is filled with, under names that are not `taken`.
+fn filled(runner: &mut Runner, filling: Filling, taken: &dyn Fn(&str) -> bool, each: &mut dyn FnMut(&str)) -> Vec<Entry> {
     let mut found: Vec<(&BugPlan, Vec<Recording>)> = Vec::new();
     for plan in BUGS {
         let before = found.len();
         for revision in plan.revisions {
-            let recordings = simulated(|| failing(&mut runner, plan, *revision, filling));
+            let recordings = simulated(|| failing(runner, plan, *revision, filling));
             each(&format!("{} {revision}: {}", plan.id, recordings.len()));
             found.push((plan, recordings));
         }
         if found[before..].iter().all(|(_, recordings)| recordings.is_empty()) {
             let longer = Filling { trials: filling.trials.saturating_mul(PATIENCE), ..filling };
-            found[before].1 = simulated(|| failing(&mut runner, plan, plan.revisions[0], longer));
+            found[before].1 = simulated(|| failing(runner, plan, plan.revisions[0], longer));
         }
     }
-    let mut written = 0;
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut put = |name: Option<String>, expect, note: String, recording: Recording| {
+        let is_taken = |name: &str| taken(name) || entries.iter().any(|entry| entry.name == name);
+        let name = name.filter(|name| !is_taken(name)).unwrap_or_else(|| name_beside(&recording, is_taken));
+        entries.push(Entry { name, keeping: Keeping { expect, note, added_by: AddedBy::Fill }, recording });
+    };
     let rounds = (0..CANDIDATES).flat_map(|round| found.iter().filter_map(move |(plan, all)| Some((plan, all.get(round)?))));
     for (plan, recording) in rounds.take(filling.entries) {
-        let recording = simulated(|| smallest(&mut runner, recording));
-        let keeping = Keeping { expect: Expected::Reproduced, note: plan.title.to_owned() };
-        let path = add(dir, recording.clone(), &free_name(dir, &recording), keeping)?;
-        each(&path.display().to_string());
-        written += 1;
+        put(None, Expected::Reproduced, plan.title.to_owned(), simulated(|| smallest(runner, recording)));
     }
-    let firsts: Vec<_> = found.iter().filter_map(|(plan, all)| Some((plan, all.first()?))).collect();
-    for (plan, recording) in firsts.iter().step_by((firsts.len() / filling.fixed.max(1)).max(1)).take(filling.fixed) {
-        let sound = Config { bugs: Vec::new(), ..recording.config.clone() };
-        let trial = sound.trial(recording.trial.lineage);
+    let any: Vec<_> = found.iter().filter(|(_, all)| !all.is_empty()).collect();
+    for (plan, all) in any.iter().step_by((any.len() / filling.fixed.max(1)).max(1)).take(filling.fixed) {
+        let Some(fixed) = all.iter().find_map(|recording| simulated(|| without_its_bug(runner, recording))) else { continue };
         let note = format!("recorded while {} was planted: {}", plan.id, plan.title);
-        let name = format!("fixed-{}-{}", plan.id.to_lowercase(), recording.config.revision);
-        let fixed = Recording { trial, config: sound, ..(*recording).clone() };
-        add(dir, fixed, &name, Keeping { expect: Expected::Gone, note })?;
-        written += 1;
+        let name = format!("fixed-{}-{}", plan.id.to_lowercase(), fixed.config.revision);
+        put(Some(name), Expected::Gone, note, fixed);
     }
-    Ok(written)
+    entries
+}
+
+/// The same trial on the sound host, where it can be followed there: what fails no longer often goes another way altogether.
+fn without_its_bug(runner: &mut Runner, recording: &Recording) -> Option<Recording> {
+    let config = Config { bugs: Vec::new(), ..recording.config.clone() };
+    let trial = config.trial(recording.trial.lineage);
+    let fixed = Recording { trial, config, ..recording.clone() };
+    let told = retell(runner, &fixed, Mode::Lenient, Search::default(), RENAMED);
+    (told.verdict == Verdict::Gone).then_some(fixed)
 }
 
 /// The same failure in a smaller trial, where there is one.
 fn smallest(runner: &mut Runner, recording: &Recording) -> Recording {
     let budget = Budget { replays: SHRINKING, ..Budget::default() };
-    shrink(runner, recording, budget).map_or_else(|_| recording.clone(), |shrunk| shrunk.telling.recording)
+    let shrunk = shrink(runner, recording, budget).map_or_else(|_| recording.clone(), |shrunk| shrunk.telling.recording);
+    // What is kept must be what a strict replay shows.
+    if replay(runner, &shrunk).is_ok() { shrunk } else { recording.clone() }
 }
 
 /// Failing trials of a bug under a revision, the shorter ones first, but those of other fingerprints before all others.
@@ -326,5 +362,6 @@ fn failing(runner: &mut Runner, plan: &BugPlan, revision: Revision, filling: Fil
     new
 }
 
+pub mod remake;
 #[cfg(test)]
 mod tests;

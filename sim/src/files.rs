@@ -65,6 +65,18 @@ pub fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
 /// # Errors
 /// [`FileError`].
 pub fn read_recording(path: &Path) -> Result<Recording, FileError> {
+    Ok(Recording::parse(&path.display().to_string(), &recording_text(path)?)?)
+}
+
+/// Reads a recording that this version or the one before wrote ([`Recording::parse_older`]).
+///
+/// # Errors
+/// [`FileError`].
+pub fn read_older_recording(path: &Path) -> Result<Recording, FileError> {
+    Ok(Recording::parse_older(&path.display().to_string(), &recording_text(path)?)?)
+}
+
+fn recording_text(path: &Path) -> Result<String, FileError> {
     let bytes = read_bounded(path, LARGEST)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -74,7 +86,15 @@ pub fn read_recording(path: &Path) -> Result<Recording, FileError> {
             why: "it is not UTF-8 text".to_owned(),
         }
     })?;
-    Ok(Recording::parse(&path.display().to_string(), &text)?)
+    Ok(text)
+}
+
+/// Deletes files.
+///
+/// # Errors
+/// [`FileError::Io`] at the first that cannot be deleted.
+pub fn remove_all(paths: impl IntoIterator<Item = PathBuf>) -> Result<(), FileError> {
+    paths.into_iter().try_for_each(|path| std::fs::remove_file(&path).map_err(|source| FileError::Io { path, source }))
 }
 
 /// Sees that recordings could be written into `dir`, which need not be there yet. Makes nothing.

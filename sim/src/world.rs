@@ -90,7 +90,7 @@ enum Picker {
 pub enum Tick {
     /// A task was polled.
     Ran,
-    /// The clock jumped to the next deadline.
+    /// The clock jumped to the next deadline although a task was ready.
     Jumped,
     /// No task is ready and no deadline is pending.
     Idle,
@@ -112,6 +112,8 @@ struct KeptTick {
     /// The rolling hash after it.
     hash: u64,
     what: What,
+    /// Where the clock jumped to before it, because nothing was ready.
+    jumped: Option<u64>,
     /// Logged draws before it.
     drawn: u32,
 }
@@ -168,7 +170,8 @@ pub(crate) struct CallMoment {
 /// What a keeping trial hands out.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// Each tick: the rolling hash, and the path of the task that was polled (`-` before it: put back) or the time that the clock jumped to.
+    /// Each tick: the rolling hash, and the path of the task that was polled (`-` before it: put back) or the time that the clock jumped to. Where the clock had to jump before
+    /// a task was ready, both.
     pub ticks: Vec<(u64, String)>,
     /// Scheduling decisions that were not the default order's.
     pub decisions: Vec<Decision>,
@@ -669,13 +672,13 @@ impl World {
     pub fn kept(&self) -> Kept {
         let keep = self.keep.borrow();
         let Some(keep) = &*keep else { return Kept::default() };
-        let ticks = keep.ticks.iter().map(|KeptTick { hash, what, .. }| {
+        let ticks = keep.ticks.iter().map(|KeptTick { hash, what, jumped, .. }| {
             let text = match what {
                 What::Task(node) => self.exec.path(*node),
                 What::Postponed(node) => format!("-{}", self.exec.path(*node)),
                 What::Clock(now) => format!("clock {now}"),
             };
-            (*hash, text)
+            (*hash, jumped.map_or_else(|| text.clone(), |now| format!("clock {now}, {text}")))
         });
         let ticks = ticks.collect();
         let drawn = self.chooser.drawn().into_iter().enumerate().map(|(index, drawn)| {
@@ -876,31 +879,33 @@ impl World {
         self.dying.set(false);
     }
 
-    /// One scheduling decision.
+    /// One scheduling decision. Where nothing is ready the clock jumps first: there is nothing to decide about that, so it is no tick of its own.
     pub fn tick(&self) -> Tick {
-        let ready = self.exec.ready_count();
-        let (early, postpone) = self.pace_rates.get();
-        let nearest = if ready == 0 || early > 0 { self.timers.borrow_mut().nearest() } else { None };
-        if ready == 0 && nearest.is_none() {
-            return Tick::Idle;
+        let mut ready = self.exec.ready_count();
+        let jumped = if ready == 0 { self.jump_to_the_next() } else { None };
+        if ready == 0 {
+            ready = self.exec.ready_count();
+            if ready == 0 {
+                return Tick::Idle;
+            }
         }
+        let (early, postpone) = self.pace_rates.get();
         let tick = self.ticks.get();
         self.ticks.set(tick + 1);
         let drawn = self.chooser.logged();
-        let jump = ready == 0 || (nearest.is_some() && self.jumps_early(tick, early));
-        if let (true, Some(deadline)) = (jump, nearest) {
+        if let Some(deadline) = self.early_jump(tick, early) {
             self.jump(deadline);
-            self.mix(tick, mix64(deadline), ready, What::Clock(deadline), drawn);
+            self.mix(tick, mix64(deadline), ready, KeptTick { hash: 0, what: What::Clock(deadline), jumped, drawn });
             return Tick::Jumped;
         }
         let picked = self.pick(tick);
         let task = self.exec.ready().tasks()[picked.0];
         if postpone > 0 && ready > 1 && self.postpones(tick, &task, postpone) {
-            self.mix(tick, mix64(task.hash), ready, What::Postponed(task.node), drawn);
+            self.mix(tick, mix64(task.hash), ready, KeptTick { hash: 0, what: What::Postponed(task.node), jumped, drawn });
             self.exec.postpone(picked);
             return Tick::Ran;
         }
-        self.mix(tick, task.hash, ready, What::Task(task.node), drawn);
+        self.mix(tick, task.hash, ready, KeptTick { hash: 0, what: What::Task(task.node), jumped, drawn });
         self.open_span();
         self.note_fired(ROOT);
         self.waits.act_for_itself();
@@ -913,17 +918,40 @@ impl World {
         }
     }
 
+    /// Nothing is ready: the clock jumps until a task is. The time of its last jump.
+    fn jump_to_the_next(&self) -> Option<u64> {
+        let mut jumped = None;
+        // Whoever is woken may have ended: its waker wakes nobody.
+        while self.exec.ready_count() == 0 {
+            let nearest = self.timers.borrow_mut().nearest();
+            let Some(deadline) = nearest else { break };
+            self.jump(deadline);
+            jumped = Some(self.now.get());
+        }
+        jumped
+    }
+
+    /// The deadline that the clock jumps to although a task is ready, where it does.
+    fn early_jump(&self, tick: u32, rate: u32) -> Option<u64> {
+        if rate == 0 {
+            return None;
+        }
+        let deadline = self.timers.borrow_mut().nearest()?;
+        self.jumps_early(tick, rate).then_some(deadline)
+    }
+
     fn jumps_early(&self, tick: u32, rate: u32) -> bool {
-        let pace = self.pace.borrow();
-        let asked = pace.as_ref().filter(|_| rate > 0).map(|pace| pace.jumps(tick));
-        asked.unwrap_or_else(|| self.chooser.one_in(EARLY, 0, rate))
+        match &*self.pace.borrow() {
+            Some(pace) => self.chooser.given(EARLY, 0, pace.jumps(tick)),
+            None => self.chooser.one_in(EARLY, 0, rate),
+        }
     }
 
     fn postpones(&self, tick: u32, task: &Ready, rate: u32) -> bool {
-        if let Some(pace) = &*self.pace.borrow() {
-            return pace.postpones(tick, || self.exec.path(task.node));
-        }
-        let put_back = self.chooser.one_in(POSTPONE, task.hash, rate);
+        let put_back = match &*self.pace.borrow() {
+            Some(pace) => self.chooser.given(POSTPONE, task.hash, pace.postpones(tick, || self.exec.path(task.node))),
+            None => self.chooser.one_in(POSTPONE, task.hash, rate),
+        };
         if put_back && let Some(keep) = &mut *self.keep.borrow_mut() {
             keep.entities.insert(task.hash, format!("#{:016x} {}", task.hash, self.exec.path(task.node)));
         }
@@ -980,7 +1008,7 @@ impl World {
         }
     }
 
-    fn mix(&self, tick: u32, hashed: u64, ready: usize, what: What, drawn: u32) {
+    fn mix(&self, tick: u32, hashed: u64, ready: usize, kept: KeptTick) {
         // The products do not wait for the last tick's hash: only one does.
         let state = self.now.get().wrapping_mul(0xd134_2543_de82_ef95)
             ^ ((ready as u64) << 48 ^ self.chooser.draws()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -989,7 +1017,7 @@ impl World {
         self.hash.set(hash);
         if let Some(keep) = &mut *self.keep.borrow_mut() {
             debug_assert_eq!(keep.ticks.len(), tick as usize);
-            keep.ticks.push(KeptTick { hash, what, drawn });
+            keep.ticks.push(KeptTick { hash, ..kept });
         }
     }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hostproof_sim::corpus::{self, Corpus, CorpusError, Entry, Filling};
 use hostproof_sim::files;
-use hostproof_sim::recording::Keeping;
 use hostproof_sim::recording::modes::Verdict;
+use hostproof_sim::recording::{AddedBy, Keeping};
 use hostproof_spec::envelope::Exit;
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ pub(super) fn problem(error: CorpusError) -> Problem {
 
 fn add(args: &CorpusAddArgs) -> Result<Report<Value>, Problem> {
     let recording = files::read_recording(&args.file).map_err(|error| Problem::usage(error.to_string()))?;
-    let keeping = Keeping { expect: args.expect, note: args.note.clone() };
+    let keeping = Keeping { expect: args.expect, note: args.note.clone(), added_by: AddedBy::Somebody };
     let name = args.name.clone().unwrap_or_else(|| corpus::free_name(&args.corpus.dir, &recording));
     let path = corpus::add(&args.corpus.dir, recording, &name, keeping).map_err(problem)?;
     let text = format!("kept as {}; it must be {}", path.display(), args.expect);
@@ -62,7 +62,7 @@ fn list(dir: &Path) -> Result<Report<Value>, Problem> {
 }
 
 fn entry(entry: Entry) -> CorpusEntry {
-    let Entry { name, keeping: Keeping { expect, note }, recording } = entry;
+    let Entry { name, keeping: Keeping { expect, note, added_by: _ }, recording } = entry;
     CorpusEntry {
         name,
         expect,

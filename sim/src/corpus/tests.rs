@@ -13,8 +13,7 @@ fn kept() -> Vec<Entry> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     FILLED.call_once(|| {
         if std::env::var_os("HOSTPROOF_UPDATE_CORPUS").is_some() {
-            std::fs::remove_dir_all(&dir).unwrap();
-            fill(&dir, Filling::default(), &mut |done| println!("{done}")).unwrap();
+            remake::remake(&dir, Filling::default(), &mut |done| println!("{done}")).unwrap();
         }
     });
     let Corpus { entries, damaged } = read(&dir).unwrap_or_else(|error| panic!("{error}"));
@@ -42,7 +41,7 @@ fn table(report: &Report) -> String {
 fn the_corpus_replays_as_each_entry_says() {
     let entries = kept();
     let report = simulated(|| replay_entries(&mut Runner::new().unwrap(), &entries, RENAMED));
-    println!("{}", table(&report));
+    println!("{}{} of {} exactly", table(&report), report.exactly, report.reproduced);
     assert_eq!(report.unexpected, 0, "{}", table(&report));
     assert!(entries.len() >= 100, "{} entries", entries.len());
     let unplanted: Vec<&str> =
@@ -70,7 +69,7 @@ fn nine_in_ten_kept_recordings_outlive_a_refactoring() {
 fn an_entry_has_a_name_of_its_own_and_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let entry = kept().into_iter().find(|entry| entry.recording.config.bugs == ["M08"]).expect("M08 is kept");
-    let keeping = || Keeping { expect: Expected::Gone, note: "told by a test".to_owned() };
+    let keeping = || Keeping { expect: Expected::Gone, note: "told by a test".to_owned(), added_by: AddedBy::Somebody };
     let name = free_name(dir.path(), &entry.recording);
     let path = add(dir.path(), entry.recording.clone(), &name, keeping()).unwrap();
     assert_eq!(

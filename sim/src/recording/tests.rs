@@ -114,13 +114,13 @@ fn damage_is_told_with_file_and_place() {
     let parse = |text: &str| Recording::parse("r.json", text).unwrap_err().to_string();
     insta::assert_snapshot!(
         parse(r#"{ "schema": 1, "trial": "hp1-00000000-0000000000000000" }"#),
-        @"r.json: at schema: version 1; this build reads version 2"
+        @"r.json: at schema: version 1; this build reads version 3"
     );
     let edited = text.replacen("\"writeDelayMs\": ", "\"writeDelayMs\": 1", 1);
     assert!(parse(&edited).contains("at checksum") && parse(&edited).contains("damaged or edited"), "{}", parse(&edited));
     insta::assert_snapshot!(parse(""), @"r.json:1:0: not a recording: EOF while parsing a value");
     assert!(parse(&text[..text.len() / 2]).starts_with("r.json:"));
-    assert!(parse(&text.replacen("\"schema\": 2", "\"schema\": 99", 1)).starts_with("r.json: at schema: version 99"));
+    assert!(parse(&text.replacen("\"schema\": 3", "\"schema\": 99", 1)).starts_with("r.json: at schema: version 99"));
     assert!(
         parse(&text.replacen("\"defaultOrder\": \"fifo\"", "\"defaultOrder\": \"lifo\"", 1)).contains("unknown variant `lifo`")
     );

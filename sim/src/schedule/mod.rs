@@ -31,7 +31,7 @@ use sticky::Sticky;
 /// One scheduling decision, as a scheduler sees it.
 #[derive(Clone, Copy)]
 pub struct Turn<'a> {
-    /// Number of the decision in the trial, from 0. Jumps of the clock have numbers of their own.
+    /// Number of the decision in the trial, from 0. Jumps of the clock while a task is ready have numbers of their own.
     pub tick: u32,
     /// The ready tasks, oldest first; never empty.
     pub ready: &'a ReadySet,
