@@ -471,7 +471,7 @@ mod tests {
         let id = made_under.trial(7);
         assert_eq!(resolve(id, None, &[]).unwrap(), made_under);
         assert_eq!(resolve(id, Some(&made_under), &[]).unwrap(), made_under);
-        insta::assert_snapshot!(resolve(id, Some(&Config::default()), &[]).unwrap_err().to_string(), @"hp1-4ce1ab5a-0000000000000007 was made under another configuration: revision is 2026-09-01 here and 2026-08-06 there");
+        insta::assert_snapshot!(resolve(id, Some(&Config::default()), &[]).unwrap_err().to_string(), @"hp1-f6464428-0000000000000007 was made under another configuration: revision is 2026-09-01 here and 2026-08-06 there");
         let picked = Config { scheduler: crate::schedule::Strategy::Pct3, ..made_under.clone() };
         assert_eq!(resolve(picked.trial(7), Some(&made_under), &[]).unwrap(), picked, "what the portfolio may pick");
         let other = resolve(picked.trial(7), Some(&Config::default()), &[]).unwrap_err().to_string();

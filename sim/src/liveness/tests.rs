@@ -27,7 +27,9 @@ fn first(bug: Bug) -> WaitGraph {
     let report = run(&campaign, &|_| {}).unwrap();
     let found = report.found.first().expect("a planted standstill is found");
     let telling = tell(&found.config(&config), found.trial.lineage).unwrap();
-    assert_eq!(telling.outcome.findings[0].invariant, "liveness");
+    // It depends on the schedule whether it stands still before the faults stop or after.
+    let invariant = &*telling.outcome.findings[0].invariant;
+    assert!(["liveness", "deadlock"].contains(&invariant), "{invariant}");
     telling.waits.expect("a standstill has a graph")
 }
 
