@@ -261,6 +261,7 @@ impl Subagents {
         }
         let missing = self.missing_rows(target, &stored).await;
         self.unless_aborted(signal)?;
+        self.parts().must_persist()?;
         let barrier = self.begin_materializing(sender)?;
         let slot = self.take_slot(sender)?;
         let resumed = self

@@ -91,6 +91,8 @@ impl Subagents {
         self.admit(parent)?;
         self.must_be_free(parent, child)?;
 
+        // It may have been taken away since: a child without a log could never be continued.
+        self.parts().must_persist()?;
         let barrier = self.begin_materializing(parent)?;
         let slot = self.take_slot(parent)?;
         let created = self

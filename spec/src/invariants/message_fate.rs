@@ -488,6 +488,7 @@ impl MessageFate {
         } else if let Some(seq) = early
             && cx.has(Field::Durable)
             && !cx.limits.foreign
+            && !cx.world.sessions.get(session).is_some_and(|state| state.in_memory)
         {
             let text = format!(
                 "the model sees message {} of {}, whose claim (record {seq}) is not acknowledged ({durable} records are)",

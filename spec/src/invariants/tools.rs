@@ -39,8 +39,6 @@ struct Caller {
     answered: Vec<Sym>,
     /// Sequence number of the last record of a call.
     called: Option<u32>,
-    /// Whether it had storage when it entered.
-    stored: bool,
 }
 
 impl Reset for Caller {
@@ -49,7 +47,6 @@ impl Reset for Caller {
         self.open.clear();
         self.answered.clear();
         self.called = None;
-        self.stored = false;
     }
 }
 
@@ -73,12 +70,7 @@ pub(super) struct Tools {
 impl Check for Tools {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
-            Fact::SessionEntered { session } => {
-                let stored = self.mounted.has(Part::Persistence);
-                let caller = self.callers.entry(session);
-                caller.reset();
-                caller.stored = stored;
-            }
+            Fact::SessionEntered { session } => self.callers.entry(session).reset(),
             Fact::AgentEntered { session, .. } => {
                 let caller = self.callers.entry(session);
                 caller.offered.clear();
@@ -145,7 +137,7 @@ impl Tools {
             }
         }
         let caller = self.callers.entry(session);
-        let (offered, called, stored) = (caller.offered.contains(&tool), caller.called, caller.stored);
+        let (offered, called) = (caller.offered.contains(&tool), caller.called);
         let twice = caller.open.iter().find(|open| open.call == call).map(|open| open.began);
         caller.open.push(Open { call, turn, began: cx.at });
         if !offered {
@@ -157,8 +149,8 @@ impl Tools {
             let message = format!("{} of {} began twice", cx.name(call), cx.name(session));
             cx.broken("TOOL-05", Some(session), Some(first), message);
         }
-        let durable = cx.world.sessions.get(session).map_or(0, |state| state.durable);
-        if stored
+        let (durable, in_memory) = cx.world.sessions.get(session).map_or((0, true), |state| (state.durable, state.in_memory));
+        if !in_memory
             && cx.has(Field::Parts)
             && cx.has(Field::Log)
             && cx.has(Field::Durable)

@@ -44,6 +44,8 @@ pub(super) struct Session {
     pub(super) fault: Option<usize>,
     /// One past the last acknowledged record.
     pub(super) durable: u32,
+    /// Whether it entered while storage was unmounted: nothing of it is ever acknowledged.
+    pub(super) in_memory: bool,
     /// Last waking message that a person put into its inbox through the agent object after its Activation began to close.
     pub(super) prompted: Option<usize>,
 }
@@ -159,6 +161,16 @@ pub(super) struct Process {
     pub(super) unloading: Option<usize>,
     /// When it resolved.
     pub(super) unloaded: Option<usize>,
+    /// Whether storage is unmounted now, and when it was last mounted or unmounted.
+    pub(super) without_storage: bool,
+    pub(super) storage_changed: Option<usize>,
+}
+
+impl Process {
+    /// Whether storage was mounted during the whole of something that began at `from`.
+    pub(super) fn had_storage(&self, from: usize) -> bool {
+        !self.without_storage && self.storage_changed.is_none_or(|changed| changed < from)
+    }
 }
 
 /// The projection. It is brought up to date after the invariants saw an event.
@@ -333,6 +345,11 @@ impl World {
                 self.process_mut(event.process).life = Life::Stopped(at);
             }
             Fact::FaultsStopped => self.faults_stopped = true,
+            Fact::PartChanged { part: Part::Persistence, mounted } => {
+                let process = self.process_mut(event.process);
+                process.without_storage = !mounted;
+                process.storage_changed = Some(at);
+            }
             // The manager goes and comes with its agents.
             Fact::PartChanged { part: Part::Agents, mounted } => {
                 let process = self.process_mut(event.process);
@@ -409,7 +426,12 @@ impl World {
                     self.ops.entry(op).aborted.get_or_insert(at);
                 }
             }
-            Fact::SessionEntered { session } => self.live(session, at, event.process).live = true,
+            Fact::SessionEntered { session } => {
+                let in_memory = self.process(event.process).without_storage;
+                let state = self.live(session, at, event.process);
+                state.live = true;
+                state.in_memory = in_memory;
+            }
             Fact::SessionLeft { session } => self.live(session, at, event.process).live = false,
             Fact::AgentEntered { session, agent, parent } => {
                 let verb = event.op.and_then(|op| self.ops.get(op)).and_then(|op| op.verb);
