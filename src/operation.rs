@@ -29,7 +29,7 @@ use crate::host::Host;
 use crate::persistence::ReadError;
 use crate::session::event::Record;
 use crate::session::replay::{CutError, cut};
-use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, SubagentError};
+use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, SubagentError, Told};
 
 /// Carries out operations on one host.
 pub struct Driver {
@@ -72,6 +72,9 @@ pub(crate) fn conclude(env: &Rc<dyn Env>, op: Sym, actor: Option<&Agent>, target
             tell(&**env, Some(op), actor, Fact::Succeeded { child: answer.child, message: answer.message });
         }
         Err(error) => {
+            if let Some(detail) = &error.detail {
+                env.warn(&format!("{}: {detail}", error.message));
+            }
             let code = error.code.map(|code| env.names().intern(code));
             tell(&**env, Some(op), actor, Fact::Refused { class: error.class, code });
         }
@@ -385,11 +388,9 @@ impl Driver {
                     if !self.host.store().is_live(session) {
                         return Err(SubagentError::coded("SESSION_NOT_FOUND", "the session is not live"));
                     }
-                    self.host
-                        .store()
-                        .flush(session)
-                        .await
-                        .map_err(|error| SubagentError::coded("STORAGE_FAILED", error.to_string()))?;
+                    self.host.store().flush(session).await.map_err(|error| {
+                        SubagentError::coded("STORAGE_FAILED", "the log of the session could not be flushed").because(&error)
+                    })?;
                     Ok(Answer::default())
                 }
                 Operation::Mount { part } => subagents.mount(by, *part, signal).await.map(|()| Answer::default()),
@@ -590,7 +591,7 @@ impl Driver {
         match disposed {
             // The agent is gone; that its last bytes may not be durable was told as a warning.
             Ok(()) | Err(TeardownError::Write(_)) => Ok(Answer::default()),
-            Err(error) => Err(SubagentError::coded("ACTIVATION_TEARDOWN_FAILED", error.to_string())),
+            Err(error) => Err(SubagentError::coded("ACTIVATION_TEARDOWN_FAILED", error.told()).because(&error)),
         }
     }
 
@@ -606,7 +607,8 @@ impl Driver {
         match error {
             CreateError::Cancelled => SubagentError::aborted(),
             CreateError::Taken | CreateError::Stored => self.taken(id),
-            error => SubagentError::plain(RefusalClass::Failed, error.to_string()),
+            error => SubagentError::plain(RefusalClass::Failed, format!("the session was not opened: {}", error.told()))
+                .because(&error),
         }
     }
 }
@@ -631,11 +633,11 @@ fn unreadable(error: &ReadError) -> SubagentError {
         ReadError::NotFound { .. } => "SESSION_NOT_FOUND",
         ReadError::Corrupt { .. } => "SESSION_QUERY_CORRUPT_SESSION",
         ReadError::Unsupported { .. } => {
-            return SubagentError::plain(RefusalClass::Unsupported, error.to_string());
+            return SubagentError::plain(RefusalClass::Unsupported, error.told()).because(error);
         }
         ReadError::Io(_) => "STORAGE_FAILED",
     };
-    SubagentError::coded(code, error.to_string())
+    SubagentError::coded(code, format!("the session cannot be read: {}", error.told())).because(error)
 }
 
 fn prefix(records: &[Rc<Record>], at: Cut) -> Result<Vec<Rc<Record>>, CutError> {

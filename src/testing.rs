@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use hostproof_spec::bugs::BugSet;
+use hostproof_spec::composition::PartSet;
 use hostproof_spec::history::{Answer, CancelCause, DiscardCause, Event, Fact, List, Source, StopReason};
 use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::points::Point;
@@ -49,6 +50,7 @@ struct Inner {
     trips: RefCell<Vec<FaultTarget>>,
     held: RefCell<Vec<(HoldPoint, Release)>>,
     bugs: Cell<BugSet>,
+    parts: Cell<PartSet>,
     reached: RefCell<Vec<&'static str>>,
     warnings: RefCell<Vec<String>>,
 }
@@ -113,6 +115,7 @@ impl World {
             trips: RefCell::default(),
             held: RefCell::default(),
             bugs: Cell::new(BugSet::NONE),
+            parts: Cell::new(PartSet::SERVICES),
             reached: RefCell::default(),
             warnings: RefCell::default(),
         });
@@ -145,6 +148,11 @@ impl World {
     /// What the model answers for a session, in order; then `ok`.
     pub fn script(&self, session: &str, replies: impl IntoIterator<Item = Reply>) {
         self.0.script.borrow_mut().insert(self.sym(session), replies.into_iter().collect());
+    }
+
+    /// What a host of this world begins with.
+    pub fn compose(&self, parts: PartSet) {
+        self.0.parts.set(parts);
     }
 
     /// Activates planted bugs.
@@ -364,7 +372,7 @@ impl Env for Inner {
     }
 
     fn settings(&self) -> Settings {
-        Settings::default()
+        Settings { parts: self.parts.get(), ..Settings::default() }
     }
 
     fn emit(&self, op: Option<Sym>, actor: Option<Sym>, fact: Fact<Sym>) -> Result<(), Thrown> {

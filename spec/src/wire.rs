@@ -163,6 +163,9 @@ pub struct CaseBegin {
     /// Whether `createdAt` stays the same for the whole case.
     #[serde(default)]
     pub frozen_clock: bool,
+    /// Services and tools that are mounted. Another list than every service and no tool needs capability `compose`.
+    #[serde(default, skip_serializing_if = "PartSet::is_default")]
+    pub parts: PartSet,
 }
 
 /// Parameters of `op`.

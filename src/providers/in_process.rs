@@ -11,7 +11,7 @@ use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, Re
 use crate::env::select::{Either, select2};
 use crate::env::{Env, IdKind, LocalFuture, Signal};
 use crate::session::event::{Body, DescriptorRecord, Message, Record};
-use crate::subagent::{Capabilities, ProviderRun, RunFault, RunResult, Settled, StartRequest, SubagentError, depth};
+use crate::subagent::{Capabilities, ProviderRun, RunFault, RunResult, Settled, StartRequest, SubagentError, Told, depth};
 
 /// What children in this process are made with.
 pub(crate) struct InProcess {
@@ -71,8 +71,9 @@ impl InProcess {
             CreateError::Cancelled => aborted(),
             error => SubagentError::plain(
                 RefusalClass::Failed,
-                format!("subagent \"{}\" could not be created: {error}", self.env.names().text(id)),
-            ),
+                format!("subagent \"{}\" could not be created: {}", self.env.names().text(id), error.told()),
+            )
+            .because(&error),
         })?;
         let agent = handle.agent.clone();
         agent.begin_first_step_with(vec![Body::Descriptor(DescriptorRecord::Known(descriptor))]);

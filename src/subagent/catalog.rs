@@ -3,12 +3,13 @@
 
 use std::rc::Rc;
 
+use hostproof_spec::composition::Part;
 use hostproof_spec::history::{Fact, Mode, Row};
 use hostproof_spec::names::Sym;
 use hostproof_spec::sometimes;
 
 use super::Subagents;
-use super::error::SubagentError;
+use super::error::{SubagentError, Told};
 use super::listing::{ListedChild, by_creation};
 use crate::agent::Agent;
 use crate::env::Signal;
@@ -39,6 +40,10 @@ impl Subagents {
         self.not_cancelled(signal)?;
         let rows = match self.live_rows(parent) {
             Some(rows) => rows,
+            None if !self.parts().has(Part::Persistence) => {
+                let absent = ReadError::NotFound { session: self.text(parent) };
+                return Err(self.query_failed(parent, &absent));
+            }
             None => {
                 let read = if planted!(self.env, M26) {
                     self.persistence.load(None, parent).await
@@ -86,7 +91,8 @@ impl Subagents {
             ReadError::Corrupt { .. } | ReadError::Unsupported { .. } => "SESSION_QUERY_CORRUPT_SESSION",
             ReadError::Io(_) => "SESSION_QUERY_PERSISTENCE_FAILED",
         };
-        SubagentError::coded(code, format!("session \"{}\" cannot be queried: {error}", self.text(parent)))
+        SubagentError::coded(code, format!("session \"{}\" cannot be queried: {}", self.text(parent), error.told()))
+            .because(error)
     }
 
     /// The rows that the stored log of `parent` lacks: children that name it, have a descriptor of their own and no row, oldest first. Reads only; what

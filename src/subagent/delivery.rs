@@ -10,7 +10,7 @@ use hostproof_spec::revision::Messaging;
 use hostproof_spec::sometimes;
 
 use super::activation::Activation;
-use super::error::SubagentError;
+use super::error::{SubagentError, Told};
 use super::{Subagents, descriptor};
 use crate::agent::{Agent, Composition, CreateError, ResumeAgent};
 use crate::env::Signal;
@@ -238,7 +238,7 @@ impl Subagents {
         self.parts().must_persist()?;
         let inspected = self.persistence.inspect(target).await;
         self.unless_aborted(signal)?;
-        let stored = inspected.map_err(|error| self.unavailable(target, &error.to_string()))?;
+        let stored = inspected.map_err(|error| self.unavailable(target, error.told()).because(&error))?;
         self.admit(sender)?;
         // Authority before interpretation: what the log says is nobody else's business.
         self.must_be_exact(sender, "message delivery requires the exact live sender agent")?;
@@ -281,7 +281,7 @@ impl Subagents {
             Err(error) => {
                 self.unless_aborted(signal)?;
                 self.note_race(matches!(error, CreateError::Taken));
-                return Err(self.unavailable(target, &error.to_string()));
+                return Err(self.unavailable(target, error.told()).because(&error));
             }
         };
         self.add_missing_rows(op, &handle.agent, missing);

@@ -64,6 +64,7 @@ use crate::session::event::Message;
 use crate::tools::Toolbox;
 
 pub use self::error::SubagentError;
+pub(crate) use self::error::Told;
 pub use self::interrupt::InterruptAuthority;
 pub use self::listing::ListedChild;
 pub use self::provider::{

@@ -262,6 +262,7 @@ impl Providers {
     }
 }
 
+/// What a provider says of its failure is for the host, not for the caller.
 fn failed(name: &str, what: &str) -> SubagentError {
-    SubagentError::plain(RefusalClass::Failed, format!("subagent provider \"{name}\" failed: {what}"))
+    SubagentError::plain(RefusalClass::Failed, format!("subagent provider \"{name}\" failed")).because(&what)
 }

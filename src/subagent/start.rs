@@ -12,7 +12,7 @@ use hostproof_spec::revision::Residency;
 use hostproof_spec::sometimes;
 
 use super::activation::{Activation, Hold, Slot};
-use super::error::SubagentError;
+use super::error::{SubagentError, Told};
 use super::provider::PrepareRequest;
 use super::{Barrier, Subagents, descriptor};
 use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, InboxChange};
@@ -272,8 +272,9 @@ impl Subagents {
             CreateError::Taken | CreateError::Stored => self.duplicate(child),
             error => SubagentError::plain(
                 RefusalClass::Failed,
-                format!("subagent \"{}\" could not be created: {error}", self.text(child)),
-            ),
+                format!("subagent \"{}\" could not be created: {}", self.text(child), error.told()),
+            )
+            .because(&error),
         }
     }
 

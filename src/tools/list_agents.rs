@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use hostproof_spec::history::{Diagnosis, Row, Verb};
+use hostproof_spec::history::{Diagnosis, Mode, Row, Verb};
 use hostproof_spec::revision::Rules;
 use serde::Deserialize;
 
 use super::acting::Acting;
 use super::input::read;
-use super::{ToolAnswer, ToolRun, ToolSpec};
+use super::{ToolAnswer, ToolError, ToolRun, ToolSpec};
 use crate::operation::Answer;
 use crate::subagent::{ListedChild, Subagents};
 
@@ -30,6 +30,7 @@ pub(super) fn spec(rules: &Rules) -> ToolSpec {
 enum Scope {
     #[default]
     Children,
+    Descendants,
 }
 
 #[derive(Deserialize)]
@@ -43,28 +44,44 @@ struct Question {
 pub(super) async fn run(manager: Rc<Subagents>, run: ToolRun) -> ToolAnswer {
     let input = run.input.clone();
     let acting = Acting::begin(manager, "list_agents", run)?;
-    let wanted = "an object, optionally with \"scope\": \"children\"";
+    let trees = acting.manager.rules().descendant_listing;
+    let wanted = if trees {
+        "an object, optionally with \"scope\": \"children\" or \"descendants\""
+    } else {
+        "an object, optionally with \"scope\": \"children\""
+    };
     let scope = read::<Question>("list_agents", wanted, &input)?.scope.unwrap_or_default();
-    let Scope::Children = scope;
+    if scope == Scope::Descendants && !trees {
+        return Err(ToolError::new("INVALID_ARGUMENT", format!("list_agents: the input must be {wanted}")));
+    }
     let root = acting.agent.id();
     let listed = async {
-        let rows = acting.manager.list_children(root, acting.signal.clone()).await?;
+        let rows = match scope {
+            Scope::Children => acting.manager.list_children(root, acting.signal.clone()).await?,
+            Scope::Descendants => acting.manager.list_descendants(root, acting.signal.clone()).await?,
+        };
         Ok(Answer { rows: Some(rows), ..Answer::default() })
     };
-    let answer = acting.ask(Verb::ListChildren, Some(root), listed).await?;
-    // What they do is looked up now, when the listing is there: a row says who is there, not what it does.
-    let lines: Vec<String> = answer.rows.unwrap_or_default().iter().map(|row| line(&acting, row)).collect();
+    let verb = if scope == Scope::Children { Verb::ListChildren } else { Verb::ListDescendants };
+    let answer = acting.ask(verb, Some(root), listed).await?;
+    // What they do is looked up now, when the listing is there: a row says who is there, not what it does. Nobody can write to a one-shot child.
+    let rows = answer.rows.unwrap_or_default();
+    let lines: Vec<String> = rows.iter().filter(|row| row.mode != Some(Mode::OneShot)).map(|row| line(&acting, row)).collect();
     Ok(Rc::from(if lines.is_empty() { "(no subagents)".to_owned() } else { lines.join("\n") }))
 }
 
 fn line(acting: &Acting, row: &ListedChild) -> String {
     let id = acting.text(row.session);
+    let place = match (row.parent, row.depth) {
+        (Some(parent), Some(depth)) => format!(" parent={} depth={depth}", acting.text(parent)),
+        _ => String::new(),
+    };
     match row.row {
         Row::Child => {
             let agent = acting.manager.registry().get(row.session);
             let running = agent.as_ref().is_some_and(crate::agent::Agent::is_running);
             let status = acting.manager.rules().status_words.word(agent.is_some(), running);
-            format!("{id} [{status}] \u{2014} {}", row.label.as_deref().unwrap_or_default())
+            format!("{id} [{status}]{place} \u{2014} {}", row.label.as_deref().unwrap_or_default())
         }
         Row::Diagnostic { reason } => {
             let reason = match reason {
@@ -72,7 +89,7 @@ fn line(acting: &Acting, row: &ListedChild) -> String {
                 Diagnosis::Unsupported => "unsupported",
                 Diagnosis::Unavailable => "unavailable",
             };
-            format!("{id} [diagnostic: {reason}]")
+            format!("{id} [diagnostic: {reason}]{place}")
         }
     }
 }

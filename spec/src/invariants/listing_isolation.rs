@@ -197,6 +197,8 @@ impl ListingIsolation {
         }
         let Some(parent) = self.parents.get(target) else { return };
         let durable_parent = cx.world.sessions.get(target);
+        // Without storage only what is live can be listed, and only below a live parent where the rows are its own.
+        let stored = cx.world.process(cx.event.process).had_storage(invoked);
         for child in &parent.children {
             let Some(state) = self.children.get(*child).filter(|state| state.parent == Some(target)) else { continue };
             let Some(known) = state.known.filter(|known| *known < invoked) else { continue };
@@ -204,6 +206,9 @@ impl ListingIsolation {
                 continue;
             }
             let Some(session) = cx.world.sessions.get(*child) else { continue };
+            if !stored && !(session.live && durable_parent.is_some_and(|parent| parent.live)) {
+                continue;
+            }
             let listable = match cx.rules.child_listing {
                 ChildListing::Catalog => {
                     let row_durable = state.row.is_some_and(|row| durable_parent.is_some_and(|parent| parent.durable > row));

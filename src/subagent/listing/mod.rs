@@ -141,9 +141,8 @@ impl Subagents {
             Corpus::gather(&self.store, persistence).await
         };
         self.not_cancelled_in(scope, signal)?;
-        let mut corpus = gathered.map_err(|error| {
-            SubagentError::coded("STORAGE_FAILED", format!("the session store cannot be enumerated: {error}"))
-        })?;
+        let mut corpus = gathered
+            .map_err(|error| SubagentError::coded("STORAGE_FAILED", "the session store cannot be enumerated").because(&error))?;
         let left = corpus.members.iter().any(|member| member.header.subagent && member.place == Place::Left);
         sometimes!(self.env, left, "subagent/child-left-during-enumeration");
         corpus.members.retain(|member| !self.is_provisional(member.header.id));
