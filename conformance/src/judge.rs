@@ -302,7 +302,17 @@ impl Judge<'_> {
             && same(&pattern.active, &fact["active"])
             && same(&pattern.answer, &fact["answer"])
             && same(&pattern.record, &fact["record"])
-            && pattern.text.as_ref().is_none_or(|text| fact["text"].as_str().is_some_and(|said| said.starts_with(text.as_str())))
+            && pattern
+                .text
+                .as_ref()
+                .is_none_or(|text| fact["text"].as_str().is_some_and(|said| said.starts_with(&names.filled(text))))
+            && same(&pattern.tool, &fact["tool"])
+            && same(&pattern.offered, &fact["offered"])
+            && same(&pattern.failed, &fact["failed"])
+            && same(&pattern.part, &fact["part"])
+            && same(&pattern.mounted, &fact["mounted"])
+            && same(&pattern.listener, &fact["listener"])
+            && same(&pattern.ended, &fact["ended"])
     }
 
     fn before(&self, patterns: &[Pattern]) -> Held {

@@ -8,7 +8,7 @@
 //! Every notification of a host carries `lc`, one logical counter for all of them: it is strictly increasing
 //! within a case of a process, and lines are sent in its order.
 //! Names of agent objects are the host's own and need only be unique within a process; names of epochs and runs are unique in the store.
-//! What was asked and what was answered the suite knows itself, so a host never observes `invoked`, `succeeded`, `refused`, `unknown`, `aborted`, `listed`, `quiet`,
+//! What it asked and what was answered the suite knows itself, so of an operation of the suite a host never observes `invoked`, `succeeded`, `refused`, `unknown`, `aborted`, `listed`, `quiet`,
 //! `faults-stopped` or a `process-*` fact.
 //!
 //! | request | answer |
@@ -22,6 +22,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::composition::PartSet;
 use crate::history::{Event, Mode, ProjectedFrom, Row};
 use crate::operation::Operation;
 use crate::refusal::RefusalClass;
@@ -520,6 +521,8 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("compaction", "a summary takes the place of what the model was shown"),
     ("maintenance", "the idle phase of an agent can be claimed"),
     ("pre-step", "a policy judges a step before it begins"),
+    ("compose", "services and tools are mounted as the case says, come and go, and the script's model may call any tool"),
+    ("listeners", "listeners to delegations, scoped to an agent object"),
     ("observe:inbox", "inserted, claimed, discarded, replaced, restored"),
     ("observe:turns", "turn-started, turn-ended, model-asked, model-shown, model-answered"),
     ("observe:registry", "session-entered, session-left, agent-entered, agent-left"),
@@ -532,6 +535,12 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("observe:rows", "catalog-row"),
     ("observe:sessions", "inherited, pre-step, maintained, compacted"),
     ("observe:scopes", "scope-closed and scope-opened"),
+    (
+        "observe:tools",
+        "tool-offered, tool-started, tool-ended; what a tool asks of the host is observed as operations (invoked, aborted, listed, succeeded, refused) that the suite did not ask",
+    ),
+    ("observe:parts", "part-changed"),
+    ("observe:listeners", "listener-changed and heard"),
     ("observe:origin", "every observed effect names the operation that caused it and the agent object that acted"),
     ("observe:span", "every observed fact names its uninterrupted span of execution"),
 ];

@@ -18,7 +18,7 @@ mod list_agents;
 mod messages;
 mod subagent;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::borrow::Cow;
 use std::cell::RefCell;

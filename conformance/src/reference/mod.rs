@@ -323,24 +323,31 @@ impl Server {
         let mut config = TokioConfig::controlled(store, begin.base, begin.frozen_clock);
         config.script = begin.script;
         config.bugs = self.config.bugs;
-        config.settings =
-            Settings { max_active: begin.max_active.unwrap_or(Settings::default().max_active), ..Settings::default() };
+        config.settings = Settings {
+            max_active: begin.max_active.unwrap_or(Settings::default().max_active),
+            parts: begin.parts,
+            ..Settings::default()
+        };
         let env = TokioEnv::new(config);
-        let driver = Driver::new(Runtime::new(env.clone(), revision.rules()));
         let pending: Rc<RefCell<BTreeMap<String, Pending>>> = Rc::default();
         let triggers: Rc<RefCell<Vec<Armed>>> = Rc::default();
-        let case = Case { env: env.clone(), driver: driver.clone(), pending: pending.clone(), triggers: triggers.clone() };
+        // A host tells what it is composed of as soon as it is there, so its observer comes first.
+        let bound: Rc<RefCell<std::rc::Weak<Driver>>> = Rc::default();
         let out = self.out.clone();
         env.controls().on_reached(Rc::new(move |reached| out.note(&HostNote::HoldReached(reached))));
         let observer = Observer {
             out: self.out.clone(),
             env: Rc::downgrade(&env),
-            driver: Rc::downgrade(&driver),
-            pending,
-            triggers,
+            driver: bound.clone(),
+            pending: pending.clone(),
+            triggers: triggers.clone(),
+            tools: RefCell::default(),
             depth: Cell::new(0),
         };
         env.observe(Rc::new(move |event| observer.see(event)));
+        let driver = Driver::new(Runtime::new(env.clone(), revision.rules()));
+        *bound.borrow_mut() = Rc::downgrade(&driver);
+        let case = Case { env, driver, pending, triggers };
         self.case = Some(case);
         done()
     }
@@ -380,9 +387,12 @@ impl Case {
 struct Observer {
     out: Rc<Out>,
     env: std::rc::Weak<TokioEnv>,
-    driver: std::rc::Weak<Driver>,
+    /// Set when the host is there.
+    driver: Rc<RefCell<std::rc::Weak<Driver>>>,
     pending: Rc<RefCell<BTreeMap<String, Pending>>>,
     triggers: Rc<RefCell<Vec<Armed>>>,
+    /// Operations that tools ask for: the suite knows nothing of them.
+    tools: RefCell<BTreeSet<Sym>>,
     depth: Cell<u32>,
 }
 
@@ -391,7 +401,12 @@ impl Observer {
         let Some(env) = self.env.upgrade() else { return Ok(()) };
         let names = env.names();
         let op = || event.op.map(|op| names.text(op).to_string()).unwrap_or_default();
+        if let (Fact::ToolStarted { .. }, Some(op)) = (event.fact, event.op) {
+            self.tools.borrow_mut().insert(op);
+        }
+        let by_tool = event.op.is_some_and(|op| self.tools.borrow().contains(&op));
         match event.fact {
+            _ if by_tool => self.out.note(&HostNote::Observe(event.to_text(names))),
             Fact::Invoked { .. } => {
                 let actor = event.actor.map(|actor| names.text(actor).to_string());
                 self.out.note(&HostNote::Started(Started { lc: event.lc, op: op(), actor, span: event.span }));
@@ -428,7 +443,8 @@ impl Observer {
         let mut thrown = Ok(());
         self.depth.set(self.depth.get() + 1);
         for act in acts {
-            let Some(driver) = self.driver.upgrade() else { break };
+            let driver = self.driver.borrow().upgrade();
+            let Some(driver) = driver else { break };
             match act {
                 TriggerAct::Abort { op } => driver.abort(&op),
                 TriggerAct::Call { call } => {

@@ -23,6 +23,8 @@ pub struct Collected {
     /// Holds that were reached.
     pub reached: Vec<String>,
     calls: BTreeMap<String, Asked>,
+    /// Operations that tools of the host ask for, and whether each is open.
+    tools: BTreeMap<String, bool>,
     /// Digests of stored logs from before an operation, told as soon as it begins.
     states: BTreeMap<String, Vec<(String, u64)>>,
     incarnation: u16,
@@ -58,6 +60,11 @@ impl Collected {
     /// The process was killed: nobody knows whether what was open had its effect.
     pub fn process_crashed(&mut self) {
         self.push(None, Fact::ProcessCrashed);
+        for (op, open) in std::mem::take(&mut self.tools) {
+            if open {
+                self.event(0, Some(op), None, Fact::Unknown);
+            }
+        }
         for (op, asked) in std::mem::take(&mut self.calls) {
             if let Some(outcome @ None) = self.outcomes.get_mut(&op)
                 && asked.started
@@ -112,34 +119,58 @@ impl Collected {
             }
             Fact::ScopeClosed { root } => Fact::ScopeClosed { root: self.object(root) },
             Fact::ScopeOpened { root } => Fact::ScopeOpened { root: self.object(root) },
+            Fact::ListenerChanged { listener, scope, listens } => {
+                Fact::ListenerChanged { listener, scope: scope.map(|scope| self.object(scope)), listens }
+            }
             other => other,
+        }
+    }
+
+    /// Facts about operations are the suite's own, but for those that a tool of the host asked for.
+    fn may_observe(&mut self, event: &Event<String>) -> Result<(), String> {
+        let by_tool = event.op.as_ref().is_some_and(|op| self.tools.contains_key(op));
+        match &event.fact {
+            Fact::ToolStarted { .. } => {
+                if let Some(op) = &event.op {
+                    if self.outcomes.contains_key(op) {
+                        return Err(format!("a tool acts in `{op}`, which is an operation of the suite"));
+                    }
+                    self.tools.insert(op.clone(), false);
+                }
+                Ok(())
+            }
+            Fact::Invoked { .. } if by_tool => {
+                self.tools.extend(event.op.clone().map(|op| (op, true)));
+                Ok(())
+            }
+            Fact::Succeeded { .. } | Fact::Refused { .. } if by_tool => {
+                self.tools.extend(event.op.clone().map(|op| (op, false)));
+                Ok(())
+            }
+            Fact::Aborted | Fact::Listed { .. } | Fact::ListedBelow { .. } if by_tool => Ok(()),
+            Fact::Invoked { .. }
+            | Fact::Succeeded { .. }
+            | Fact::Refused { .. }
+            | Fact::Unknown
+            | Fact::Aborted
+            | Fact::Listed { .. }
+            | Fact::ListedBelow { .. }
+            | Fact::Projected { .. }
+            | Fact::Quiet
+            | Fact::FaultsStopped
+            | Fact::ProcessStarted
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped => {
+                Err(format!("`{}` is a fact that the suite knows itself: hosts do not observe it", event.fact.kind_name()))
+            }
+            _ => Ok(()),
         }
     }
 
     fn take_one(&mut self, note: HostNote) -> Result<(), String> {
         match note {
             HostNote::Observe(event) => {
-                if matches!(
-                    event.fact,
-                    Fact::Invoked { .. }
-                        | Fact::Succeeded { .. }
-                        | Fact::Refused { .. }
-                        | Fact::Unknown
-                        | Fact::Aborted
-                        | Fact::Listed { .. }
-                        | Fact::ListedBelow { .. }
-                        | Fact::Projected { .. }
-                        | Fact::Quiet
-                        | Fact::FaultsStopped
-                        | Fact::ProcessStarted
-                        | Fact::ProcessCrashed
-                        | Fact::ProcessStopped
-                ) {
-                    return Err(format!(
-                        "`{}` is a fact that the suite knows itself: hosts do not observe it",
-                        event.fact.kind_name()
-                    ));
-                }
+                self.may_observe(&event)?;
                 self.lc += 1;
                 let actor = event.actor.map(|actor| self.object(actor));
                 let fact = self.with_own_objects(event.fact);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hostproof_spec::history::{Fact, List, StorageFault};
 use hostproof_spec::operation::{InterruptBy, Operation};
+use hostproof_spec::script::Reply;
 use hostproof_spec::wire::{
     Call, Cancel, CaseBegin, Empty, FaultArm, FaultTarget, HoldArm, HoldRelease, Initialize, Initialized, Op, Outcome, PROTOCOL,
     Quiesce, Quiesced, Quiescence, Request, RpcError, SuiteNote, TriggerAct, TriggerArm,
@@ -23,6 +24,31 @@ pub struct Setting {
     pub store: PathBuf,
     /// What the host answered to `initialize`.
     pub handshake: Initialized,
+}
+
+/// `text` with what `id` knows of the names in it that stand between `<` and `>`.
+fn replaced(text: &str, mut id: impl FnMut(&str) -> Option<String>) -> String {
+    let mut rest = text;
+    let mut whole = String::with_capacity(text.len());
+    while let Some((before, after)) = rest.split_once('<') {
+        whole.push_str(before);
+        let name = after.split_once('>').filter(|(name, _)| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+        });
+        match name.and_then(|(name, behind)| Some((id(name)?, behind))) {
+            Some((id, behind)) => {
+                whole.push_str(&id);
+                rest = behind;
+            }
+            None => {
+                whole.push('<');
+                rest = after;
+            }
+        }
+    }
+    whole.push_str(rest);
+    whole
 }
 
 /// Names of one case.
@@ -54,6 +80,17 @@ impl Names {
         let id = format!("5e551000-0000-4000-8000-{number:012x}");
         self.sessions.insert(name.to_owned(), id.clone());
         id
+    }
+
+    /// `text` with `<P>` replaced by the id of the session P, made on first sight.
+    fn fill(&mut self, text: &str) -> String {
+        replaced(text, |name| Some(self.session(name)))
+    }
+
+    /// `text` with `<P>` replaced by the id of the session P, where the case named it.
+    #[must_use]
+    pub fn filled(&self, text: &str) -> String {
+        replaced(text, |name| self.session_id(name).map(str::to_owned))
     }
 
     /// The id of a session, if the case named it.
@@ -249,6 +286,11 @@ impl Player<'_, '_> {
         let mut script = self.scenario.script.clone();
         script.sessions =
             script.sessions.into_iter().map(|(name, replies)| (self.played.names.session(&name), replies)).collect();
+        for reply in script.sessions.values_mut().flatten() {
+            if let Reply::ToolCall { tool: Some(_), input, .. } = reply {
+                *input = self.played.names.fill(input);
+            }
+        }
         let begin = CaseBegin {
             case: self.scenario.id.clone(),
             store: self.setting.store.display().to_string(),
@@ -256,6 +298,7 @@ impl Player<'_, '_> {
             base: self.base,
             max_active: self.scenario.max_active,
             frozen_clock: self.scenario.frozen_clock,
+            parts: self.scenario.parts,
         };
         self.base += 1_000_000;
         self.armed.clear();
@@ -549,6 +592,12 @@ impl Player<'_, '_> {
             Step::Policy { session, nth, says, .. } => {
                 Operation::ArmPreStep { session: names.session(session), nth: *nth, verdict: says.clone() }
             }
+            Step::Mount { part, .. } => Operation::Mount { part: *part },
+            Step::Unmount { part, .. } => Operation::Unmount { part: *part },
+            Step::Listen { name, scope, throws, .. } => {
+                Operation::Listen { listener: name.clone(), scope: scope.clone(), throws: *throws }
+            }
+            Step::Unlisten { name, .. } => Operation::Unlisten { listener: name.clone() },
             other => {
                 let what = format!("{other:?} is no operation");
                 return Err(Stop::Obstacle(Obstacle::Suite { line: at.line, what }));

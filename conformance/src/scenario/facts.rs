@@ -27,6 +27,9 @@ const OBSERVED: &[(&str, &[&str])] = &[
     ("observe:sessions", &["inherited", "pre-step", "maintained", "compacted"]),
     ("observe:scopes", &["scope-closed", "scope-opened"]),
     ("observe:durable", &["durable"]),
+    ("observe:tools", &["tool-offered", "tool-started", "tool-ended"]),
+    ("observe:parts", &["part-changed"]),
+    ("observe:listeners", &["listener-changed", "heard"]),
     (
         "observe:activations",
         &[
@@ -121,6 +124,13 @@ impl Pattern {
         add(self.answer.is_some(), "answer");
         add(self.record.is_some(), "record");
         add(self.text.is_some(), "text");
+        add(self.tool.is_some(), "tool");
+        add(self.offered.is_some(), "offered");
+        add(self.failed.is_some(), "failed");
+        add(self.part.is_some(), "part");
+        add(self.mounted.is_some(), "mounted");
+        add(self.listener.is_some(), "listener");
+        add(self.ended.is_some(), "ended");
         named
     }
 }

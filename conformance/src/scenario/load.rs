@@ -367,6 +367,12 @@ impl Lint {
             Step::Policy { session, .. } => {
                 self.bound.sessions.insert(session.clone());
             }
+            Step::Listen { scope, .. } => {
+                if let Some(scope) = scope {
+                    self.handle(at, scope);
+                }
+            }
+            Step::Mount { .. } | Step::Unmount { .. } | Step::Unlisten { .. } => {}
             Step::Together(steps) => {
                 if steps.is_empty() {
                     self.say(at.line, at.column, "`together` needs operations");
@@ -554,6 +560,10 @@ impl Step {
                 | Self::Compact { .. }
                 | Self::Maintain { .. }
                 | Self::Policy { .. }
+                | Self::Mount { .. }
+                | Self::Unmount { .. }
+                | Self::Listen { .. }
+                | Self::Unlisten { .. }
         )
     }
 
@@ -580,7 +590,11 @@ impl Step {
             | Self::Fork { op, .. }
             | Self::Compact { op, .. }
             | Self::Maintain { op, .. }
-            | Self::Policy { op, .. } => op.as_ref(),
+            | Self::Policy { op, .. }
+            | Self::Mount { op, .. }
+            | Self::Unmount { op, .. }
+            | Self::Listen { op, .. }
+            | Self::Unlisten { op, .. } => op.as_ref(),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hostproof_spec::composition::{Part, PartSet};
 use hostproof_spec::history::{Answer, CancelCause, Diagnosis, DiscardCause, List, RecordKind, StopReason, Verdict};
 use hostproof_spec::operation::{Cut, StepVerdict};
 use hostproof_spec::refusal::RefusalClass;
@@ -80,7 +81,10 @@ pub struct Scenario {
     /// Numbers of session ids, where their order matters (ids are ordered like their numbers); others follow in order of first sight.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ids: BTreeMap<String, u16>,
-    /// What the model answers, by session name.
+    /// Services and tools that are mounted; every service and no tool when absent.
+    #[serde(default, skip_serializing_if = "PartSet::is_default")]
+    pub parts: PartSet,
+    /// What the model answers, by session name. In the input of a named tool, `<P>` stands for the id of the session P.
     #[serde(default)]
     pub script: ModelScript,
     /// What is done, in order. After each step the runner waits until nothing can move but held tasks.
@@ -405,6 +409,44 @@ pub enum Step {
         nth: u32,
         /// What it says.
         says: StepVerdict,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Mount a service or tool.
+    Mount {
+        /// The part.
+        part: Part,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Unmount a service or tool.
+    Unmount {
+        /// The part.
+        part: Part,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Begin to listen to delegations.
+    Listen {
+        /// Name of the listener.
+        name: String,
+        /// Handle of the agent object whose delegations alone it hears; everybody's when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<String>,
+        /// Whether it throws at every edge.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        throws: bool,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Stop listening.
+    Unlisten {
+        /// Name of the listener.
+        name: String,
         /// Name of the operation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         op: Option<String>,
@@ -756,9 +798,31 @@ pub struct Pattern {
     /// Kind of a log record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordKind>,
-    /// How the text begins that the model said, or that an epoch left as its last (a host may add to a reply what makes it unique).
+    /// How the text begins that the model said, that an epoch left as its last (a host may add to a reply what makes it unique), or that a tool answered. `<P>` stands
+    /// for the id of the session P.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The name of its tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Whether the tool is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<bool>,
+    /// Whether the tool answered with an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<bool>,
+    /// Its part of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// Whether the part is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mounted: Option<bool>,
+    /// The name of its listener.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<String>,
+    /// Whether it is about the end of a delegation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<bool>,
 }
 
 /// Who supplied a message.

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use hostproof_spec::script::Reply;
+
 use super::facts::observed_by;
 use super::{Act, Check, Pattern, Scenario, Step};
 
@@ -12,6 +14,11 @@ pub fn needs(scenario: &Scenario) -> BTreeSet<String> {
     let mut all: BTreeSet<String> = scenario.needs.iter().cloned().collect();
     if scenario.frozen_clock {
         all.insert("clock".into());
+    }
+    let replies = scenario.script.sessions.values().flatten();
+    let calls_tools = replies.into_iter().any(|reply| matches!(reply, Reply::ToolCall { tool: Some(_), .. }));
+    if !scenario.parts.is_default() || calls_tools {
+        all.insert("compose".into());
     }
     for step in &scenario.steps {
         of_step(step, &mut all);
@@ -40,6 +47,8 @@ fn of_step(step: &Step, all: &mut BTreeSet<String>) {
             }
         }
         Step::Resume { .. } => add("resume-root"),
+        Step::Mount { .. } | Step::Unmount { .. } => add("compose"),
+        Step::Listen { .. } | Step::Unlisten { .. } => add("listeners"),
         Step::Report { .. } => add("report"),
         Step::Drain { .. } => add("drain"),
         Step::DrainChildren { .. } => add("drain-children"),

@@ -247,3 +247,129 @@ fn services(cx: &Cx<'_>, verb: Verb) -> ListingServices {
         _ => ListingServices::NoListing,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{C, P, Story, family};
+    use super::*;
+    use crate::history::{Authority, StopReason};
+    use crate::revision::Revision::{R20260806, R20260901};
+
+    fn away(story: &mut Story, part: Part) -> &mut Story {
+        story.later().fact(Fact::PartChanged { part, mounted: false })
+    }
+
+    fn list(story: &mut Story) -> &mut Story {
+        let verb = Verb::ListChildren;
+        story.later().op("list", Fact::Invoked { verb, target: Some("q"), authority: Authority::Holder }).later()
+    }
+
+    fn refuse<'s>(story: &'s mut Story, op: &'static str, class: RefusalClass, code: &'static str) -> &'s mut Story {
+        story.op(op, Fact::Refused { class, code: Some(code) })
+    }
+
+    const UNSUPPORTED: RefusalClass = RefusalClass::Unsupported;
+
+    #[test]
+    fn a_listing_is_refused_with_the_first_service_that_is_missing() {
+        let two = |story: &mut Story| {
+            away(away(story, Part::Projections), Part::SessionStore);
+        };
+        let (first, second) = ("SUBAGENT_CONTROL_PROJECTIONS_UNAVAILABLE", "SUBAGENT_CONTROL_SESSION_STORE_UNAVAILABLE");
+        for (code, lawful) in [(first, true), (second, false), ("CANCELLED", false)] {
+            let mut story = Story::new(R20260806);
+            two(&mut story);
+            refuse(list(&mut story), "list", UNSUPPORTED, code);
+            if lawful { story.lawful() } else { story.breaks("parts", "PART-02") }
+        }
+        let mut answered = Story::new(R20260806);
+        list(away(&mut answered, Part::SessionStore)).op("list", Fact::Succeeded { child: None, message: None });
+        answered.breaks("parts", "PART-02");
+        refuse(list(&mut Story::new(R20260806)), "list", UNSUPPORTED, first).breaks("parts", "PART-02");
+        let mut meanwhile = Story::new(R20260806);
+        list(&mut meanwhile);
+        away(&mut meanwhile, Part::SessionStore);
+        meanwhile.op("list", Fact::Succeeded { child: None, message: None }).lawful();
+    }
+
+    #[test]
+    fn nothing_is_continued_without_agents_and_nothing_started_without_persistence() {
+        let started = |part: Part| {
+            let mut story = Story::new(R20260901);
+            story.root("create", P.0, P.1);
+            away(&mut story, part);
+            story.start("start", P, C, "m1");
+            story
+        };
+        started(Part::Agents).breaks("parts", "PART-03");
+        started(Part::Persistence).breaks("parts", "PART-01");
+        let refused = |class, code| {
+            let mut story = Story::new(R20260901);
+            story.root("create", P.0, P.1);
+            away(&mut story, Part::Agents).invoke("start", P.1, Verb::Start, Some("c")).later();
+            refuse(&mut story, "start", class, code);
+            story
+        };
+        refused(UNSUPPORTED, "CONTINUATION_UNAVAILABLE").lawful();
+        refused(RefusalClass::Closing, "DRAINING").breaks("parts", "PART-03");
+    }
+
+    #[test]
+    fn nobody_is_refused_for_the_lack_of_what_is_there() {
+        for (code, requirement) in [("CONTINUATION_UNAVAILABLE", "PART-03"), ("PERSISTENCE_UNAVAILABLE", "PART-01")] {
+            let mut story = family(R20260901);
+            story.invoke("again", P.1, Verb::Deliver, Some("c")).later();
+            refuse(&mut story, "again", UNSUPPORTED, code).breaks("parts", requirement);
+        }
+    }
+
+    #[test]
+    fn a_log_is_not_read_without_persistence() {
+        let mut story = family(R20260901);
+        story.settle(C, "p", "n1", Some("hello")).later();
+        away(&mut story, Part::Persistence).invoke("again", P.1, Verb::Deliver, Some("c")).later();
+        story.load("again", "c", 9).breaks("parts", "PART-01");
+    }
+
+    /// Somebody listens to `scope`; then p has a child.
+    fn heard_by(scope: Option<&'static str>, hears: bool) -> Story {
+        let mut story = Story::new(R20260901);
+        story.root("create", P.0, P.1).later().fact(Fact::ListenerChanged { listener: "l", scope, listens: true });
+        story.later().by(Some("start"), Some(P.1), Fact::StartEdge { session: "c", run: "epoch-c" });
+        if hears {
+            story.fact(Fact::Heard { listener: "l", session: "c", run: "epoch-c", ended: false });
+        }
+        story
+    }
+
+    #[test]
+    fn a_listener_hears_its_scope_and_nothing_else() {
+        let quiet = |story: &mut Story| {
+            story.later().fact(Fact::Quiet);
+        };
+        for (scope, hears, broken) in [
+            (None, true, None),
+            (Some(P.1), true, None),
+            (Some("agent-q"), false, None),
+            (Some("agent-q"), true, Some("PART-05")),
+            (None, false, Some("PART-06")),
+            (Some(P.1), false, Some("PART-06")),
+        ] {
+            let mut story = heard_by(scope, hears);
+            quiet(&mut story);
+            let found: Vec<&str> =
+                story.end().iter().filter(|found| found.invariant == "parts").map(|found| found.requirement).collect();
+            assert_eq!(found, Vec::from_iter(broken), "{scope:?} {hears}");
+        }
+    }
+
+    #[test]
+    fn the_end_reaches_whom_the_start_could_reach() {
+        let mut story = heard_by(Some(P.1), true);
+        let ended = Fact::EndEdge { session: "c", run: "epoch-c", reason: StopReason::Completed, text: None };
+        story.later().fact(ended).later().fact(Fact::Quiet).breaks("parts", "PART-06");
+        let mut gone = heard_by(Some(P.1), true);
+        gone.fact(Fact::ListenerChanged { listener: "l", scope: Some(P.1), listens: false });
+        gone.fact(Fact::Heard { listener: "l", session: "c", run: "epoch-c", ended: true }).breaks("parts", "PART-05");
+    }
+}

@@ -201,3 +201,95 @@ impl Tools {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{P, Story};
+    use super::*;
+    use crate::history::{Authority, Source, StopReason, Verb};
+    use crate::revision::Revision::R20260901;
+
+    /// A root in whose turn the model was asked, with its listing tool offered, and whose call is stored.
+    fn asked(offered: bool, stored: bool) -> Story {
+        let mut story = Story::new(R20260901);
+        story.fact(Fact::PartChanged { part: Part::ListAgents, mounted: true });
+        story.root("create", P.0, P.1).later().insert(None, "p", "m", Source::User).turn("p", 1, "m").later().durable("p");
+        story.later().fact(Fact::ModelAsked { session: "p", turn: 1, step: 1 });
+        if offered {
+            story.fact(Fact::ToolOffered { session: "p", tool: "list_agents", offered: true });
+        }
+        story.append("p", RecordKind::ToolCall);
+        if stored {
+            story.later().durable("p");
+        }
+        story
+    }
+
+    const BEGAN: Fact<&str> = Fact::ToolStarted { session: "p", turn: 1, call: "call-1", tool: "list_agents" };
+
+    fn end(failed: bool) -> Fact<&'static str> {
+        Fact::ToolEnded { session: "p", turn: 1, call: "call-1", tool: "list_agents", failed, text: "(no subagents)" }
+    }
+
+    fn carry_out(story: &mut Story) -> &mut Story {
+        story.later().by(Some("t1"), Some(P.1), BEGAN);
+        let verb = Verb::ListChildren;
+        story.by(Some("t1"), Some(P.1), Fact::Invoked { verb, target: Some("p"), authority: Authority::Holder });
+        story.by(Some("t1"), Some(P.1), Fact::Succeeded { child: None, message: None });
+        story.fact(end(false))
+    }
+
+    fn close(story: &mut Story) -> &mut Story {
+        story.fact(Fact::TurnEnded { session: "p", turn: 1, reason: StopReason::Completed })
+    }
+
+    #[test]
+    fn a_call_of_an_offered_tool_breaks_nothing() {
+        close(carry_out(&mut asked(true, true))).lawful();
+        close(asked(true, true).fact(end(true))).lawful();
+    }
+
+    #[test]
+    fn a_tool_that_was_not_offered_is_not_carried_out() {
+        carry_out(&mut asked(false, true)).breaks("tools", "TOOL-02");
+        let mut taken_back = asked(true, true);
+        taken_back.later().fact(Fact::ToolOffered { session: "p", tool: "list_agents", offered: false });
+        carry_out(&mut taken_back).breaks("tools", "TOOL-02");
+    }
+
+    #[test]
+    fn a_tool_is_offered_only_with_what_it_needs() {
+        let mut story = asked(true, true);
+        story.later().fact(Fact::PartChanged { part: Part::Agents, mounted: false });
+        story.later().fact(Fact::ToolOffered { session: "p", tool: "list_agents", offered: true });
+        story.breaks("tools", "TOOL-03");
+        let mut in_its_span = asked(true, true);
+        in_its_span.later().fact(Fact::PartChanged { part: Part::Agents, mounted: false });
+        in_its_span.fact(Fact::ToolOffered { session: "p", tool: "list_agents", offered: true }).lawful();
+    }
+
+    #[test]
+    fn a_body_waits_for_its_record() {
+        carry_out(&mut asked(true, false)).breaks("tools", "TOOL-04");
+    }
+
+    #[test]
+    fn a_tool_acts_as_its_caller() {
+        let mut stranger = asked(true, true);
+        stranger.later().by(Some("t1"), Some("agent-q"), BEGAN).breaks("tools", "TOOL-01");
+        let mut elsewhere = asked(true, true);
+        elsewhere.later().by(Some("t1"), Some(P.1), BEGAN);
+        let verb = Verb::ListChildren;
+        elsewhere.by(Some("t1"), Some("agent-q"), Fact::Invoked { verb, target: Some("p"), authority: Authority::Holder });
+        elsewhere.breaks("tools", "TOOL-01");
+    }
+
+    #[test]
+    fn a_call_is_answered_once_and_in_its_turn() {
+        let mut open = asked(true, true);
+        open.later().by(Some("t1"), Some(P.1), BEGAN);
+        close(&mut open).breaks("tools", "TOOL-05");
+        carry_out(&mut asked(true, true)).fact(end(true)).breaks("tools", "TOOL-05");
+        asked(true, true).fact(end(false)).breaks("tools", "TOOL-05");
+    }
+}

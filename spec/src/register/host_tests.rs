@@ -24,6 +24,13 @@ pub const HOST_TESTS: &[HostTest] = &[
     test("agent::tests::a_rebuilt_fork_has_no_pending_work_of_its_ancestor", &["LOG-04"]),
     test("agent::tests::next_step_messages_come_first_at_a_boundary", &["INBOX-17"]),
     test("agent::tests::queued_messages_get_turns_of_their_own_in_order", &["TURN-01"]),
+    test("compose::tests::a_listing_names_the_first_service_that_is_missing", &["PART-02"]),
+    test("compose::tests::a_scoped_listener_hears_its_own_delegations_and_a_thrower_disturbs_nobody", &["PART-05", "PART-06"]),
+    test("compose::tests::an_open_log_goes_on_being_written_when_storage_is_taken_away", &["PART-04"]),
+    test("compose::tests::no_public_error_says_a_word_of_a_backend", &["PART-08"]),
+    test("compose::tests::the_next_manager_waits_for_the_calls_of_the_last_one", &["PART-07"]),
+    test("compose::tests::without_agents_nothing_is_continued_and_listings_answer", &["PART-03", "PART-07"]),
+    test("compose::tests::without_persistence_a_resident_child_is_written_to_and_nothing_else_goes", &["PART-01"]),
     test(
         "persistence::tests::a_log_that_is_cut_at_any_byte_is_its_complete_records_and_is_repaired_once",
         &["TAIL-01", "TAIL-04", "TAIL-06"],
@@ -74,6 +81,11 @@ pub const HOST_TESTS: &[HostTest] = &[
     test("subagent::tests::planted::every_story_holds_without_its_bug_and_fails_with_it", &["SETTLE-04"]),
     test("subagent::tests::selected_children_are_released_and_admission_stays_open", &["DRAIN-08"]),
     test("subagent::tests::the_parents_rows_are_listed_in_the_order_of_its_log_and_no_child_is_read", &["LIST-04"]),
+    test("tools::tests::a_model_delegates_writes_stops_and_looks_around", &["TOOL-06"]),
+    test("tools::tests::a_tool_acts_as_the_object_that_calls_it_and_is_refused_like_it", &["TOOL-01"]),
+    test("tools::tests::a_tool_is_away_as_long_as_what_it_needs_is", &["TOOL-03"]),
+    test("tools::tests::hidden_inactive_and_unknown_tools_are_answered_alike_and_not_carried_out", &["TOOL-02"]),
+    test("tools::tests::the_body_of_a_tool_begins_when_its_call_is_durable", &["TOOL-04"]),
 ];
 
 #[cfg(test)]
