@@ -35,6 +35,7 @@ pub mod coverage;
 pub mod envelope;
 pub mod history;
 pub mod invariants;
+pub mod model;
 pub mod names;
 pub mod operation;
 pub mod points;
