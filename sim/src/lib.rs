@@ -27,6 +27,7 @@ pub mod files;
 pub mod fingerprint;
 pub mod fuzz;
 pub mod hunt;
+pub mod judge;
 pub mod liveness;
 mod panics;
 pub mod plan;

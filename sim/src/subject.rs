@@ -15,6 +15,7 @@ use hostproof::host::Host;
 use hostproof::operation::Driver;
 use hostproof_spec::history::Event;
 use hostproof_spec::invariants::{Checker, FieldSet};
+use hostproof_spec::model::Model;
 use hostproof_spec::names::{Names, Sym};
 use hostproof_spec::revision::Rules;
 use schemars::JsonSchema;
@@ -34,6 +35,11 @@ pub trait Subject: Sync {
     /// the limit of active children, where the revision has one. All fields, unless overridden.
     fn checker(&self, rules: &'static Rules, max_active: Option<u32>) -> Checker {
         Checker::new(rules, FieldSet::ALL).with_limits(max_active)
+    }
+
+    /// The reference model that its histories must refine. None, unless overridden: only a host that tells every fact can be judged by it.
+    fn model(&self, _rules: &'static Rules, _max_active: Option<u32>) -> Option<Model> {
+        None
     }
 
     /// Invariants of one's own, over the same history. None, unless overridden.
@@ -97,6 +103,10 @@ pub struct Reference;
 impl Subject for Reference {
     fn name(&self) -> &'static str {
         "reference"
+    }
+
+    fn model(&self, rules: &'static Rules, max_active: Option<u32>) -> Option<Model> {
+        Some(Model::new(rules, max_active))
     }
 
     fn mount(&self, env: Rc<dyn Env>, rules: &'static Rules) -> Rc<dyn Mounted> {

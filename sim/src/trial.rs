@@ -11,6 +11,7 @@ use hostproof::env::{Env, Thrown};
 use hostproof::persistence::LineWork;
 use hostproof_spec::history::{Event, Fact, Source as Sender, StorageFault, Verb};
 use hostproof_spec::invariants::Checker;
+use hostproof_spec::model::Model;
 use hostproof_spec::names::Sym;
 use hostproof_spec::operation::Operation;
 use hostproof_spec::refusal::RefusalClass;
@@ -26,6 +27,7 @@ use crate::disk::session_of;
 use crate::engine::Engine;
 use crate::exec::{ExecError, Executor, Yield};
 use crate::fingerprint::Fingerprint;
+use crate::judge::{Judges, refinement};
 use crate::liveness::MUST_END;
 use crate::plan::{FaultClass, FaultSet, Plan, expected_decisions};
 use crate::recording::Told;
@@ -191,6 +193,9 @@ fn made_for(config: &Config) -> MadeFor {
 /// Checks every event, counts, and acts where the workload says so.
 struct Watch {
     checker: RefCell<Checker>,
+    model: RefCell<Option<Model>>,
+    /// Whether the invariants are asked.
+    asks_invariants: Cell<bool>,
     own: RefCell<Option<Box<dyn OwnInvariants>>>,
     found: RefCell<Vec<Finding>>,
     driver: RefCell<Option<Rc<dyn Mounted>>>,
@@ -228,6 +233,8 @@ impl Watch {
         let subject = subject.subject();
         Self {
             checker: RefCell::new(subject.checker(rules, limit)),
+            model: RefCell::new(subject.model(rules, limit)),
+            asks_invariants: Cell::new(true),
             own: RefCell::new(subject.own()),
             found: RefCell::default(),
             driver: RefCell::default(),
@@ -317,6 +324,9 @@ impl Watch {
     }
 
     fn check(&self, world: &World, event: &Event<Sym>) {
+        if !self.asks_invariants.get() {
+            return;
+        }
         let mut checker = self.checker.borrow_mut();
         checker.observe(world.names(), event);
         if !self.violated.get() && !checker.violations().is_empty() {
@@ -456,6 +466,7 @@ pub struct Runner {
     made_for: MadeFor,
     told: Option<Told>,
     parse: bool,
+    judges: Judges,
 }
 
 /// How a run of ticks ended.
@@ -476,7 +487,14 @@ impl Runner {
         Executor::check_surroundings()?;
         let config = Config::default();
         let made_for = made_for(&config);
-        Ok(Self { world: World::new(), watch: Rc::new(Watch::new(made_for)), made_for, told: None, parse: false })
+        Ok(Self {
+            world: World::new(),
+            watch: Rc::new(Watch::new(made_for)),
+            made_for,
+            told: None,
+            parse: false,
+            judges: Judges::default(),
+        })
     }
 
     /// A runner whose host is the one after the scripted refactoring.
@@ -502,6 +520,11 @@ impl Runner {
         }
         let world = self.world.clone();
         world.parse_everything(self.parse);
+        self.watch.asks_invariants.set(self.judges.invariants);
+        let judged = match &origin {
+            Origin::Seed(lineage) => keep.is_some() || self.judges.takes(lineage.seed),
+            _ => self.judges.every > 0,
+        };
         let mut branches = Vec::new();
         let expansion = match origin {
             Origin::Seed(lineage) => {
@@ -585,8 +608,14 @@ impl Runner {
                 events: Vec::new(),
             });
         }
-        let fingerprint =
-            findings.first().map(|first| Fingerprint::of(first, &world.history(), world.names(), finished && during == 0));
+        // What the invariants found at the end comes late; the model is asked about all of it afterwards.
+        let late = finished && during == 0 && !findings.is_empty();
+        if (judged || !findings.is_empty())
+            && let Some(model) = &mut *self.watch.model.borrow_mut()
+        {
+            findings.extend(refinement(model, world.names(), &world.history()));
+        }
+        let fingerprint = findings.first().map(|first| Fingerprint::of(first, &world.history(), world.names(), late));
         let counts = std::mem::take(&mut *self.watch.counts.borrow_mut());
         let mut faults = counts.faults;
         let injected = world.injected();
@@ -665,6 +694,11 @@ impl Runner {
     /// Lines that the last trial made, parsed and remembered.
     pub fn line_work(&self) -> LineWork {
         self.world.line_work()
+    }
+
+    /// Who judges the next trials; everybody, unless said otherwise.
+    pub fn judge_by(&mut self, judges: Judges) {
+        self.judges = judges;
     }
 
     /// From the next trial on, every line of a log that is read is parsed ([`World::parse_everything`]).

@@ -5,6 +5,7 @@ use super::report::Found;
 use super::tally::{Counter, Tally, Way};
 use super::{Campaign, seed};
 use crate::audit::audit_seed;
+use crate::judge::Judges;
 use crate::panics::simulated;
 use crate::schedule::portfolio::Pick;
 use crate::trial::{Origin, Runner};
@@ -33,6 +34,7 @@ pub(super) fn run_block(runner: &mut Runner, campaign: &Campaign, number: u64, g
     let mut picker = Picker::new(&campaign.config);
     let mut counter = Counter::default();
     let mut rechecks = Vec::new();
+    runner.judge_by(Judges::every(campaign.judge_every));
     let first = number * BLOCK;
     let end = first.saturating_add(BLOCK).min(campaign.trials.unwrap_or(u64::MAX));
     let (mut whole, mut ran, mut failed) = (true, 0, 0);

@@ -30,6 +30,7 @@ pub use tally::{Seen, Taken, Tally, Way};
 use crate::choice::{fold, mix64};
 use crate::config::Config;
 use crate::exec::{ExecError, Executor};
+use crate::judge::JUDGED_EVERY;
 use crate::panics::quiet_panics;
 use crate::trial::Runner;
 
@@ -60,6 +61,8 @@ pub struct Campaign {
     pub keep: usize,
     /// Every how many trials one runs twice, the second time in other order; 0 for never.
     pub audit_every: u64,
+    /// Every how many trials one is judged by the reference model and by replay as well; 1 for each, 0 for none but those that failed.
+    pub judge_every: u64,
     /// Which blocks are run.
     pub shard: Shard,
 }
@@ -76,6 +79,7 @@ impl Default for Campaign {
             stop: true,
             keep: 20,
             audit_every: 64,
+            judge_every: JUDGED_EVERY,
             shard: Shard::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! Actions on inboxes. Each is booked on the record that did it, so that a load can be predicted. Must never know who is woken (`work` does).
 
 use super::log::Effect;
-use super::state::Turn;
+use super::state::{Epoch, Turn};
 use super::{Cx, Model, Step, closed};
 use crate::history::{DiscardCause, List, Source, Verb};
 use crate::names::Sym;
@@ -74,11 +74,17 @@ impl Model {
         if let Source::Notice { child } = source {
             return self.notice(cx, insertion, child);
         }
-        if waking && self.state.agent_of(session).and_then(|agent| self.state.agents[&agent].disposal).is_some() {
+        // It was accepted when its record was appended: what began to close since does not count.
+        let accepted = insertion
+            .seq
+            .and_then(|seq| self.state.sessions[&session].log.records.get(seq as usize))
+            .map_or(cx.at, |record| record.at);
+        let disposal = self.state.agent_of(session).and_then(|agent| self.state.agents[&agent].disposal);
+        if let Some(since) = disposal.filter(|since| waking && *since < accepted) {
             return closed(
                 "DRAIN-11",
                 session,
-                None,
+                since,
                 format!("the agent of {} is being disposed and takes {}", cx.name(session), cx.name(message)),
             );
         }
@@ -110,7 +116,7 @@ impl Model {
             );
         }
         if verb != Verb::Prompt
-            && let Some(since) = self.state.covered(actor)
+            && let Some(since) = self.state.covered(actor).filter(|since| *since < accepted)
         {
             return closed("DRAIN-01", op, since, format!("admission is closed for what {} does", cx.name(actor)));
         }
@@ -126,7 +132,7 @@ impl Model {
                         format!("{} has no Activation that could take a message", cx.name(session)),
                     );
                 };
-                if let Some((_, since)) = state.closing {
+                if let Some((_, since)) = state.closing.filter(|(_, since)| *since < accepted) {
                     return closed("DELIV-07", session, since, format!("the Activation of {} is closing", cx.name(session)));
                 }
                 let holder = self.state.epoch_of(sender).map(|(holder, _)| holder);
@@ -172,8 +178,10 @@ impl Model {
                 format!("{} is told of {}, which is no child of it", cx.name(session), cx.name(child)),
             );
         }
-        let mut epochs = self.state.epochs.iter().filter(|(_, epoch)| epoch.session == child && epoch.released.is_some());
-        let Some((id, epoch)) = epochs.find(|(_, epoch)| epoch.ended.is_none() && epoch.noticed.is_none()) else {
+        let untold = |epoch: &Epoch| epoch.started.is_some() && epoch.ended.is_none() && epoch.noticed.is_none();
+        let epochs =
+            self.state.epochs.iter().filter(|(_, epoch)| epoch.session == child && epoch.released.is_some() && untold(epoch));
+        let Some((id, epoch)) = epochs.max_by_key(|(_, epoch)| epoch.released) else {
             return closed(
                 "NOTICE-04",
                 session,
@@ -187,7 +195,11 @@ impl Model {
         }
         let id = *id;
         let agent = self.state.agent_of(session).expect("an inbox without an agent was refused before");
-        let going = self.state.ending(session).or_else(|| self.state.covered(agent));
+        let accepted = insertion
+            .seq
+            .and_then(|seq| self.state.sessions[&session].log.records.get(seq as usize))
+            .map_or(cx.at, |record| record.at);
+        let going = self.state.ending(session).or_else(|| self.state.covered(agent)).filter(|since| *since < accepted);
         if waking == going.is_some() {
             let why = if waking { "goes away and is woken" } else { "stays and is not woken" };
             return closed("NOTICE-05", session, going, format!("{} {why} by a notice of {}", cx.name(session), cx.name(child)));

@@ -32,16 +32,6 @@ pub(super) fn leave(session: &mut Session) {
 
 impl Model {
     pub(super) fn appended(&mut self, cx: Cx<'_>, session: Sym, seq: u32, record: RecordKind) -> Step {
-        if seq == 0 && self.state.session(session).log.len() > 0 && self.state.agent_of(session).is_none() {
-            // Another log with that id: the earlier one was never stored.
-            let state = self.state.session(session);
-            if state.log.durable > 0 && !state.opaque && state.tail.is_some_and(|(least, _)| least > 0) {
-                let why = format!("{} has {} acknowledged records and begins anew", cx.name(session), state.log.durable);
-                return closed("LOG-02", session, None, why);
-            }
-            *state = Session { live: state.live, parent: state.parent, ..Session::default() };
-            self.candidates.forget(session);
-        }
         let state = self.state.session(session);
         if seq > state.log.len() && state.log.len() == 0 {
             state.opaque = true;
@@ -103,10 +93,15 @@ impl Model {
             return closed("ACT-01", session, since, format!("{} is live and is read to be rebuilt", cx.name(session)));
         }
         let state = self.state.session(session);
+        state.loaded = true;
+        state.opaque |= std::mem::take(&mut state.mended);
         let repaired = state.repaired.take();
         let kept = repaired.map_or(end, |(kept, _)| kept);
-        let Some((least, most)) = state.tail.take().filter(|_| !state.opaque) else {
+        let tail = state.tail.take();
+        let Some((least, most)) = tail.filter(|_| !state.opaque) else {
             state.opaque = true;
+            // What was acknowledged is there; what else is, nobody knows.
+            state.log.cut(tail.map_or(0, |(least, _)| least).min(end));
             while state.log.len() < end {
                 state.log.push(RecordKind::Other, cx.at);
             }
@@ -177,7 +172,12 @@ impl Model {
         match state.log.records.iter_mut().rev().find(silent) {
             Some(record) => record.effects.push(Effect::Row(child)),
             None => {
-                return closed("CAT-01", parent, None, format!("no record of {} is a row of {}", cx.name(parent), cx.name(child)));
+                return closed(
+                    "CAT-01",
+                    parent,
+                    None,
+                    format!("no record of {} is a row of {}", cx.name(parent), cx.name(child)),
+                );
             }
         }
         if let Some(op) = cx.event.op.and_then(|op| self.state.ops.get_mut(&op)) {

@@ -34,7 +34,7 @@ mod tree;
 mod unknown;
 mod work;
 
-use crate::history::{Event, Fact};
+use crate::history::{Event, Fact, Verb};
 use crate::invariants::{Field, Invariant};
 use crate::names::{Names, Sym};
 use crate::revision::Rules;
@@ -209,7 +209,7 @@ impl Model {
 
             Fact::Invoked { verb, target, authority } => self.invoked(cx, verb, target, authority),
             Fact::Succeeded { child, message } => return self.succeeded(cx, child, message),
-            Fact::Refused { class, .. } => return self.refused(cx, class),
+            Fact::Refused { class, code } => return self.refused(cx, class, code),
             Fact::Unknown => self.unknown(cx),
             Fact::Aborted => self.aborted(cx),
             Fact::Listed { session, .. } => self.listed(cx, session),
@@ -292,6 +292,14 @@ impl Model {
 
     /// Everything live is gone; of each log at least the acknowledged part is left.
     fn process_ended(&mut self) {
+        for op in &self.state.open_ops {
+            let op = &self.state.ops[op];
+            if let Some(target) = op.target.and_then(|target| self.state.sessions.get_mut(&target))
+                && matches!(op.verb, Verb::ResumeSession | Verb::Deliver)
+            {
+                target.mended |= target.tail.is_some();
+            }
+        }
         let State { sessions, agents, epochs, open, unloading, seen, fault, woken, must_close, .. } = &mut self.state;
         sessions.values_mut().for_each(logs::lose);
         agents.values_mut().for_each(|agent| (agent.current, agent.scope) = (false, None));

@@ -194,7 +194,8 @@ impl Model {
             }
             Verb::Interrupt => {
                 let epoch = op.target.and_then(|target| self.state.epoch_of(target)).map(|(epoch, _)| epoch);
-                let runs = op.target.is_some_and(|target| self.state.sessions[&target].work.running);
+                let runs =
+                    op.target.and_then(|target| self.state.sessions.get(&target)).is_some_and(|target| target.work.running);
                 let open =
                     epoch.is_some() && epoch == op.epoch && op.target.is_some_and(|target| self.state.ending(target).is_none());
                 if open && runs && op.cancelled != op.target {
@@ -211,10 +212,7 @@ impl Model {
             },
             Verb::DrainDescendants => {
                 let Some(root) = op.actor.filter(|actor| op.exact && self.state.is_current(*actor)) else { return Ok(()) };
-                let below = |epoch: &&Sym| {
-                    let agent = self.state.epochs[*epoch].agent;
-                    agent != root && self.state.above(agent).contains(&root)
-                };
+                let below = |epoch: &&Sym| self.state.agents[&self.state.epochs[*epoch].agent].ancestry.contains(&root);
                 match self.state.open.iter().find(below) {
                     Some(left) => {
                         let left = self.state.epochs[left].session;
@@ -260,10 +258,16 @@ impl Model {
         closed("LIST-07", name, op.at, why)
     }
 
-    pub(super) fn refused(&mut self, cx: Cx<'_>, class: RefusalClass) -> Step {
+    pub(super) fn refused(&mut self, cx: Cx<'_>, class: RefusalClass, code: Option<Sym>) -> Step {
         let Some((name, op)) = self.conclude(cx) else { return Ok(()) };
         if op.verb == Verb::DrainAll && class != RefusalClass::Failed {
             self.state.unloading = None;
+        }
+        // A load that failed may have written closers.
+        if let Some(target) = op.target.and_then(|target| self.state.sessions.get_mut(&target))
+            && matches!(op.verb, Verb::ResumeSession | Verb::Deliver)
+        {
+            target.mended |= target.tail.is_some() && self.state.fault.is_some_and(|fault| fault > op.at);
         }
         let reason =
             |requirement, what: String| closed(requirement, name, op.at, format!("{} is refused, {what}", cx.name(name)));
@@ -315,7 +319,8 @@ impl Model {
                 }
                 _ => Ok(()),
             },
-            RefusalClass::Capacity if matches!(op.verb, Verb::Start | Verb::Deliver) => self.is_full(cx, name, &op),
+            // The cap of the depth is a limit of the same class.
+            RefusalClass::Capacity if code.is_none_or(|code| &*cx.name(code) != "DEPTH_EXCEEDED") => self.is_full(cx, name, &op),
             _ => Ok(()),
         }
     }
@@ -330,8 +335,7 @@ impl Model {
                 && self.state.open_ops.iter().any(|open| self.state.ops[open].at == other.at)
         });
         let most = self.state.open.len() + released_since.count() + under_way.count();
-        let depth = op.verb == Verb::Start;
-        if most < limit as usize && !depth {
+        if most < limit as usize {
             return closed(
                 "START-05",
                 name,

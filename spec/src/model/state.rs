@@ -18,6 +18,10 @@ pub(super) struct Session {
     pub(super) inherited: u32,
     /// It left the store, or its process ended: the next load finds at least the first and at most the second number of records.
     pub(super) tail: Option<(u32, u32)>,
+    /// A load of it failed half-way, or was cut off: closers may stand where the model has other records.
+    pub(super) mended: bool,
+    /// It was loaded, and is about to enter.
+    pub(super) loaded: bool,
     /// Closers that a repair reported for the load to come.
     pub(super) repaired: Option<(u32, u32)>,
     pub(super) live: bool,
@@ -94,8 +98,8 @@ pub(super) struct Agent {
     pub(super) disposal: Option<usize>,
     /// Whether an operation on top-level sessions made it.
     pub(super) root: bool,
-    /// The object that had it materialised.
-    pub(super) under: Option<Sym>,
+    /// The objects that were above it when it was materialised, nearest first.
+    pub(super) ancestry: Vec<Sym>,
     /// Since when admission below it is closed.
     pub(super) scope: Option<usize>,
 }
@@ -214,7 +218,7 @@ impl State {
             let Some(state) = self.agents.get(&at) else { continue };
             let parent = self.sessions.get(&state.session).and_then(|session| session.parent);
             let now = parent.and_then(|parent| self.agent_of(parent));
-            for one in [state.under, now].into_iter().flatten() {
+            for one in state.ancestry.iter().copied().chain(now) {
                 if !above.contains(&one) {
                     above.push(one);
                 }
@@ -240,7 +244,8 @@ impl State {
         let actor = op.actor.is_some_and(|actor| {
             self.covered(actor).is_some() || self.session_of(actor).is_some_and(|session| self.ending(session).is_some())
         });
-        actor || self.unloading.is_some() || op.target.is_some_and(|target| self.ending(target).is_some())
+        let ends = |session: Option<Sym>| session.is_some_and(|session| self.ending(session).is_some());
+        actor || self.unloading.is_some() || ends(op.target) || ends(op.entered)
     }
 
     /// Marks the open operations that depend on something that is being torn down.

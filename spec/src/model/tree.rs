@@ -1,7 +1,7 @@
 //! Actions on what is live: sessions, agent objects, epochs, ownership, scopes, edges. Must never know what an agent works on.
 
 use super::logs;
-use super::state::{Agent, Epoch};
+use super::state::{Agent, Epoch, Session};
 use super::{Cx, Model, Step, closed};
 use crate::history::{CloseCause, StopReason, Verb};
 use crate::names::Sym;
@@ -13,7 +13,16 @@ impl Model {
         if state.live {
             return closed("ACT-01", session, None, format!("{} is live already", cx.name(session)));
         }
-        state.live = true;
+        if !std::mem::take(&mut state.loaded) {
+            // Another log with that id: an earlier one was never stored.
+            if !state.opaque && state.tail.is_some_and(|(least, _)| least > 0) {
+                let why = format!("{} has {} acknowledged records and begins anew", cx.name(session), state.log.durable);
+                return closed("LOG-02", session, None, why);
+            }
+            *state = Session::default();
+            self.candidates.forget(session);
+        }
+        self.state.session(session).live = true;
         Ok(())
     }
 
@@ -43,7 +52,7 @@ impl Model {
             op.entered.get_or_insert(session);
         }
         let root = matches!(by, Some(Verb::CreateSession | Verb::ResumeSession));
-        let state = Agent { session, entered: cx.at, current: true, disposal: None, root, under: cx.event.actor, scope: None };
+        let state = Agent { session, entered: cx.at, current: true, disposal: None, root, ancestry: Vec::new(), scope: None };
         self.state.agents.insert(agent, state);
         Ok(())
     }
@@ -157,8 +166,12 @@ impl Model {
         };
         self.state.epochs.insert(epoch, opened);
         self.state.open.push(epoch);
+        // Who came after the operation had begun may not have been there when it looked.
+        let began = cx.event.op.and_then(|op| self.state.ops.get(&op)).map_or(cx.at, |op| op.at);
+        let mut ancestry = cx.event.actor.map(|actor| self.state.above(actor)).unwrap_or_default();
+        ancestry.retain(|above| self.state.agents.get(above).is_some_and(|above| above.entered < began));
         if let Some(agent) = self.state.agents.get_mut(&agent) {
-            agent.under = cx.event.actor;
+            agent.ancestry = ancestry;
         }
         Ok(())
     }

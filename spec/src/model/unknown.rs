@@ -49,10 +49,6 @@ fn narrowed(mut way: Candidate, by: &[Bounds]) -> Option<Candidate> {
 }
 
 impl Candidates {
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// An operation may have gone in each of `ways`.
     pub(super) fn fork(&mut self, ways: &[Vec<Bounds>]) {
         if ways.len() < 2 {
