@@ -97,9 +97,13 @@ impl Tale {
     /// A step that asks with what was claimed.
     fn step(&mut self, session: &'static str, turn: u32, step: u32, messages: &[&'static str], answer: Answer) -> &mut Self {
         self.later().append(session, RecordKind::StepStart);
-        messages.iter().for_each(|_| drop(self.append(session, RecordKind::UserMessage)));
+        for _ in messages {
+            self.append(session, RecordKind::UserMessage);
+        }
         self.later().durable(session).fact(Fact::ModelAsked { session, turn, step });
-        messages.iter().for_each(|message| drop(self.fact(Fact::ModelShown { session, message })));
+        for message in messages {
+            self.fact(Fact::ModelShown { session, message });
+        }
         self.later().fact(Fact::ModelAnswered { session, turn, step, answer, text: None });
         self.append(session, RecordKind::StepEnd);
         self
@@ -338,8 +342,8 @@ fn an_epoch_ends_as_its_own_records_say() {
         tale.fact(Fact::Inserted { session: "s", message: "n", list: List::NextStep, waking: true, source, seq }).run("s");
         tale.fact(Fact::EndEdge { session: "c", run: "e", reason, text: None });
         match requirement {
-            None => drop(tale.lawful()),
-            Some(requirement) => drop(tale.forbidden(requirement)),
+            None => _ = tale.lawful(),
+            Some(requirement) => _ = tale.forbidden(requirement),
         }
     }
 }
