@@ -52,7 +52,9 @@ impl Model {
         let state = self.state.session(session);
         state.pending.of(list).push(message);
         let work = &mut state.work;
-        if waking && work.stop.is_some() && work.running {
+        if waking && work.maintained {
+            work.latched = true;
+        } else if waking && work.stop.is_some() && work.running {
             if list == List::NextStep {
                 let why = format!("{} came while the turn of {} was being cancelled", cx.name(message), cx.name(session));
                 return closed("TURN-04", session, work.stop, why);
@@ -206,7 +208,8 @@ impl Model {
         }
         let work = &self.state.sessions[&session].work;
         let steers = !waking || cx.rules.notice_scheduling == Some(NoticeScheduling::Steer) || work.running;
-        let steered = steers && !(waking && work.running && work.stop.is_some());
+        let stopping = (work.running || work.maintained) && work.stop.is_some();
+        let steered = steers && !(waking && stopping);
         if steered != (list == List::NextStep) {
             return closed(
                 "NOTICE-08",

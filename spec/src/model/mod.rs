@@ -238,6 +238,10 @@ impl Model {
             }
             Fact::CancelIssued { session, keeps_inbox, .. } => return self.cancelled(cx, session, keeps_inbox),
 
+            Fact::Maintained { session, active } => return self.maintained(cx, session, active),
+            Fact::PreStep { session, turn, step, verdict } => return self.judged_step(cx, session, turn, step, verdict),
+            Fact::PartChanged { .. } => self.state.composed = true,
+
             Fact::SessionEntered { session } => return self.session_entered(cx, session),
             Fact::SessionLeft { session } => return self.session_left(cx, session),
             Fact::AgentEntered { session, agent, parent } => return self.agent_entered(cx, session, agent, parent),

@@ -227,7 +227,7 @@ impl Model {
             Verb::Flush => {
                 let durable =
                     op.target.and_then(|target| self.state.sessions.get(&target)).map_or(0, |session| session.log.durable);
-                if self.state.stores && durable < op.length {
+                if self.state.stores && !self.state.composed && durable < op.length {
                     return without("DUR-02", &format!("with {durable} of {} records acknowledged", op.length));
                 }
                 Ok(())
@@ -277,6 +277,8 @@ impl Model {
         };
         match class {
             RefusalClass::Cancelled if !op.aborted => reason("CANCEL-01", "and its caller did not cancel".to_owned()),
+            // Who misses a part is told so.
+            RefusalClass::Closing | RefusalClass::Unsupported | RefusalClass::Absent if self.state.composed => Ok(()),
             RefusalClass::Closing if !op.closing && !self.state.is_closing(&op) => {
                 reason("DRAIN-01", "and nothing that it depends on was closing".to_owned())
             }

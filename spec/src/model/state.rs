@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use super::log::{Log, Pending};
-use crate::history::{Answer, Authority, CloseCause, List, StopReason, Verb};
+use crate::history::{Answer, Authority, CloseCause, List, StopReason, Verb, Verdict};
 use crate::names::Sym;
 
 /// One session: its log, and what is live of it.
@@ -48,6 +48,10 @@ pub(super) struct Session {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Work {
     pub(super) running: bool,
+    /// Somebody has claimed the idle phase.
+    pub(super) maintained: bool,
+    /// The last turn failed or was refused.
+    pub(super) failed: bool,
     pub(super) since: usize,
     /// Last request to stop that the present activity got.
     pub(super) stop: Option<usize>,
@@ -82,6 +86,8 @@ pub(super) struct Turn {
     /// The request of the present step: event, messages to be shown.
     pub(super) asked: Option<(usize, Vec<Sym>)>,
     pub(super) answer: Option<Answer>,
+    /// What a policy said of the step that would be next.
+    pub(super) verdict: Option<Verdict>,
     pub(super) capped: bool,
     /// How it may end, once its last record is there.
     pub(super) ends: Option<Vec<StopReason>>,
@@ -180,6 +186,8 @@ pub(super) struct State {
     pub(super) stores: bool,
     /// Last fault of a storage call.
     pub(super) fault: Option<usize>,
+    /// Parts of the host came or went: what depends on them is not predicted.
+    pub(super) composed: bool,
     /// Sessions with a waking message that no activity has answered yet.
     pub(super) woken: Vec<Sym>,
     /// Activations whose owner closed: they must close in the same span. Epoch, span, event.

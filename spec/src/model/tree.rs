@@ -81,7 +81,7 @@ impl Model {
             let reason = match state.last {
                 Some(StopReason::MaxTokens) => StopReason::MaxTokens,
                 Some(StopReason::Aborted | StopReason::Interrupted) => StopReason::Aborted,
-                Some(StopReason::Refusal) => StopReason::Refusal,
+                Some(StopReason::Refusal | StopReason::Blocked) => StopReason::Refusal,
                 Some(StopReason::Error | StopReason::Other) => StopReason::Error,
                 Some(StopReason::Completed) | None if state.dropped.is_empty() => StopReason::Completed,
                 Some(StopReason::Completed) | None => StopReason::Aborted,
@@ -230,7 +230,8 @@ impl Model {
         match cause {
             CloseCause::Settled => self.may_settle(cx, session)?,
             CloseCause::Drained
-                if held_by_closing || matches!(by, Some(Verb::DrainAll | Verb::DrainDescendants | Verb::DrainChildren)) => {}
+                if held_by_closing
+                    || matches!(by, Some(Verb::DrainAll | Verb::DrainDescendants | Verb::DrainChildren | Verb::Unmount)) => {}
             CloseCause::Drained => {
                 return closed(
                     "DRAIN-07",

@@ -3,8 +3,9 @@
 use super::log::Effect;
 use super::state::{Turn, Work};
 use super::{Cx, Model, Step, closed};
-use crate::history::{Answer, RecordKind, StopReason};
+use crate::history::{Answer, RecordKind, StopReason, Verdict};
 use crate::names::Sym;
+use crate::revision::AfterFailure;
 
 impl Model {
     pub(super) fn status(&mut self, cx: Cx<'_>, session: Sym, running: bool) -> Step {
@@ -14,6 +15,7 @@ impl Model {
         self.explained(cx, session)?;
         let ending = self.state.ending(session);
         let state = self.state.session(session);
+        let parks = state.work.failed && cx.rules.after_failure == AfterFailure::Park;
         let Work { running, since, stop, latched, turn, .. } = &state.work;
         if !running {
             return closed("TURN-01", session, *since, format!("{} is idle and becomes idle", cx.name(session)));
@@ -22,7 +24,7 @@ impl Model {
             return closed("TURN-02", session, turn.at, format!("{} becomes idle in the middle of a turn", cx.name(session)));
         }
         // What was stopped may leave its queue parked, unless somebody wrote since.
-        if !state.pending.is_empty() && ending.is_none() && (stop.is_none() || *latched) {
+        if !state.pending.is_empty() && ending.is_none() && ((stop.is_none() && !parks) || *latched) {
             let why = format!("{} becomes idle, and messages are pending that nothing holds back", cx.name(session));
             return closed("LIVE-06", session, *since, why);
         }
@@ -53,7 +55,7 @@ impl Model {
 
     pub(super) fn cancelled(&mut self, cx: Cx<'_>, session: Sym, keeps_inbox: bool) -> Step {
         let state = self.state.session(session);
-        if keeps_inbox && !state.work.running {
+        if keeps_inbox && !state.work.running && !state.work.maintained {
             return closed("INT-10", session, state.work.since, format!("{} is idle and is asked to stop", cx.name(session)));
         }
         state.work.stop = Some(cx.at);
@@ -65,6 +67,34 @@ impl Model {
         if let Some(op) = cx.event.op.and_then(|op| self.state.ops.get_mut(&op)) {
             op.cancelled.get_or_insert(session);
         }
+        Ok(())
+    }
+
+    /// Somebody claims the idle phase, or gives it back. Who was written to meanwhile starts then, if anything is left.
+    pub(super) fn maintained(&mut self, cx: Cx<'_>, session: Sym, active: bool) -> Step {
+        let state = self.state.session(session);
+        if state.work.running || state.work.maintained == active {
+            let why = format!("the idle phase of {} is claimed or given back, and it is not there", cx.name(session));
+            return closed("TURN-01", session, state.work.since, why);
+        }
+        state.work.maintained = active;
+        if active {
+            (state.work.stop, state.work.latched) = (None, false);
+        } else if std::mem::take(&mut state.work.latched) && !state.pending.is_empty() {
+            state.work.woken = Some((cx.at, cx.event.span));
+            self.state.woken.push(session);
+        }
+        Ok(())
+    }
+
+    /// A policy judges the step that would be next.
+    pub(super) fn judged_step(&mut self, cx: Cx<'_>, session: Sym, number: u32, step: u32, verdict: Verdict) -> Step {
+        let work = &mut self.state.session(session).work;
+        let open = work.turn.as_mut().filter(|turn| turn.number == Some(number) && !turn.in_step && turn.steps + 1 == step);
+        let Some(turn) = open.filter(|turn| turn.ends.is_none() && turn.verdict.is_none()) else {
+            return closed("TURN-02", session, None, format!("step {step} of turn {number} of {} is not next", cx.name(session)));
+        };
+        turn.verdict = Some(verdict);
         Ok(())
     }
 
@@ -85,7 +115,7 @@ impl Model {
                 format!("{} was stopped, nobody woke it since, and it goes on", cx.name(session)),
             );
         }
-        (work.stop, work.latched) = (None, false);
+        (work.stop, work.latched, work.failed) = (None, false, false);
         work.turn = Some(Turn { at: cx.at, seq, boundary: seq, ..Turn::default() });
         Ok(())
     }
@@ -144,6 +174,9 @@ impl Model {
         }
         turn.steps += 1;
         turn.in_step = true;
+        if turn.verdict.take().is_some_and(|verdict| verdict != Verdict::Enter) {
+            return closed("TURN-02", session, turn.at, format!("a step of {} opens that a policy refused", cx.name(session)));
+        }
         (turn.logged, turn.asked, turn.answer) = (0, None, None);
         Ok(())
     }
@@ -171,7 +204,7 @@ impl Model {
     }
 
     pub(super) fn asked(&mut self, cx: Cx<'_>, session: Sym, number: u32, step: u32) -> Step {
-        let stores = self.state.stores;
+        let (stores, composed) = (self.state.stores, self.state.composed);
         let state = self.state.session(session);
         let (stop, durable, unseen) = (state.work.stop, state.log.durable, state.unseen.clone());
         let Some(turn) =
@@ -199,6 +232,7 @@ impl Model {
         }
         if let Some((message, seq)) = turn.batch.iter().find(|(_, seq)| *seq >= durable)
             && stores
+            && !composed
         {
             let why = format!("the claim of {} (record {seq} of {}) is not acknowledged", cx.name(*message), cx.name(session));
             return closed("INBOX-06", session, None, why);
@@ -281,15 +315,24 @@ impl Model {
             );
         };
         let natural = if turn.capped { StopReason::MaxTokens } else { StopReason::Completed };
+        // What was claimed for a step that a policy is to judge is made durable first.
+        let failing = fault.is_some() && (turn.steps > 0 || !turn.batch.is_empty());
         let ends = match (turn.answer, stopped) {
+            (_, false) if turn.verdict == Some(Verdict::Reject) => vec![StopReason::Blocked],
+            (_, false) if turn.verdict == Some(Verdict::Throw) => vec![StopReason::Error],
             (Some(Answer::Refusal), _) => vec![StopReason::Refusal],
             (Some(Answer::Failure), _) => vec![StopReason::Error],
             (Some(Answer::Cancelled), false) => vec![StopReason::Error],
-            (None, true) if fault.is_some() && turn.steps > 0 => vec![StopReason::Aborted, StopReason::Error],
+            (None | Some(Answer::Text | Answer::MaxTokens | Answer::ToolCalls), true) if failing => {
+                vec![StopReason::Aborted, StopReason::Error]
+            }
             (_, true) => vec![StopReason::Aborted],
             (Some(Answer::Text | Answer::MaxTokens), false) if turn.batch.is_empty() => vec![natural],
             (None, false) if turn.steps == 0 && turn.batch.is_empty() => vec![StopReason::Completed],
-            (None, false) if fault.is_some() && turn.steps > 0 => vec![StopReason::Error],
+            (None, false) if failing => vec![StopReason::Error],
+            (Some(Answer::Text | Answer::MaxTokens | Answer::ToolCalls), false) if failing && !turn.batch.is_empty() => {
+                vec![StopReason::Error]
+            }
             _ => {
                 let why = format!("a turn of {} ends while there is something to do", cx.name(session));
                 return closed("TURN-05", session, turn.at, why);
@@ -316,6 +359,7 @@ impl Model {
             );
             return closed("TURN-05", session, turn.at, why);
         }
+        state.work.failed = matches!(reason, StopReason::Error | StopReason::Refusal | StopReason::Blocked);
         let counts = turn.steps > 0 || (turn.claimed && reason != StopReason::Completed);
         if let Some(epoch) = state.epoch.and_then(|epoch| self.state.epochs.get_mut(&epoch))
             && turn.seq >= epoch.mark
