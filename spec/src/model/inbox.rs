@@ -93,6 +93,11 @@ impl Model {
         let Some((op, verb, actor)) =
             cx.event.op.and_then(|op| self.state.ops.get(&op).map(|state| (op, state.verb, state.actor)))
         else {
+            // What a tool asks is no operation of its own; it makes its child known all the same.
+            let epoch = self.state.sessions[&session].epoch.and_then(|epoch| self.state.epochs.get_mut(&epoch));
+            if let Some(epoch) = epoch.filter(|_| cx.event.op.is_some() && cx.event.actor.is_some()) {
+                epoch.announced = true;
+            }
             return Ok(());
         };
         if !matches!(verb, Verb::Start | Verb::Deliver | Verb::Report | Verb::Prompt) {
@@ -202,7 +207,8 @@ impl Model {
             .and_then(|seq| self.state.sessions[&session].log.records.get(seq as usize))
             .map_or(cx.at, |record| record.at);
         let going = self.state.ending(session).or_else(|| self.state.covered(agent)).filter(|since| *since < accepted);
-        if waking == going.is_some() {
+        let predicted = !self.state.composed;
+        if predicted && waking == going.is_some() {
             let why = if waking { "goes away and is woken" } else { "stays and is not woken" };
             return closed("NOTICE-05", session, going, format!("{} {why} by a notice of {}", cx.name(session), cx.name(child)));
         }
@@ -210,7 +216,7 @@ impl Model {
         let steers = !waking || cx.rules.notice_scheduling == Some(NoticeScheduling::Steer) || work.running;
         let stopping = (work.running || work.maintained) && work.stop.is_some();
         let steered = steers && !(waking && stopping);
-        if steered != (list == List::NextStep) {
+        if predicted && steered != (list == List::NextStep) {
             return closed(
                 "NOTICE-08",
                 session,

@@ -184,6 +184,10 @@ impl Model {
     /// A claimed message became a record that the model is shown.
     pub(super) fn logged(&mut self, cx: Cx<'_>, session: Sym, seq: u32) -> Step {
         let state = self.state.session(session);
+        // A summary is written in an idle phase, and what a fork is told first comes before its first step: neither was ever pending.
+        if state.work.maintained || state.work.turn.as_ref().is_some_and(|turn| !turn.in_step && turn.steps == 0) {
+            return Ok(());
+        }
         let turn = state.work.turn.as_mut().filter(|turn| turn.in_step);
         let Some((turn, message)) =
             turn.and_then(|turn| turn.batch.get(turn.logged).copied().map(|(message, _)| (turn, message)))
