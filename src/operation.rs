@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use hostproof_spec::composition::Part;
 use hostproof_spec::history::{Authority, Fact};
 use hostproof_spec::names::Sym;
-use hostproof_spec::operation::{self, Cut, InterruptBy, Operation};
+use hostproof_spec::operation::{self, Cut, InterruptBy, Operation, PolicyChange};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::wire::{Call, ListRow, Outcome};
 use rustc_hash::FxHashMap;
@@ -26,10 +26,11 @@ use crate::env::select::select2;
 use crate::env::wait::acting;
 use crate::env::{Env, Signal, TaskLabel, Thrown};
 use crate::host::Host;
+use crate::permission;
 use crate::persistence::ReadError;
-use crate::session::event::Record;
+use crate::session::event::{Body, Record};
 use crate::session::replay::{CutError, cut};
-use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, SubagentError, Told};
+use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, Scripted, SubagentError, Told};
 
 /// Carries out operations on one host.
 pub struct Driver {
@@ -358,6 +359,28 @@ impl Driver {
                     let rows = subagents.list_descendants(names.intern(root), signal.clone()).await?;
                     Ok(Answer { rows: Some(rows), ..Answer::default() })
                 }
+                Operation::SetPolicy { agent, policy } => {
+                    let agent = self.named(agent)?;
+                    self.set_policy(by, &agent, *policy, signal)
+                }
+                Operation::SelectModels { allowed } => {
+                    subagents
+                        .select_models(allowed.as_deref())
+                        .map_err(|error| SubagentError::coded("INVALID_ARGUMENT", error.to_string()))?;
+                    Ok(Answer::default())
+                }
+                Operation::AddSetup { setup, conduct } => {
+                    if setup.is_empty() {
+                        return Err(SubagentError::coded("INVALID_ARGUMENT", "a setup contribution must have a name"));
+                    }
+                    let (setups, name) = (subagents.setups(), names.intern(setup));
+                    setups.add(by, name, Scripted::new(setups, name, *conduct))?;
+                    Ok(Answer::default())
+                }
+                Operation::RemoveSetup { setup } => {
+                    subagents.setups().remove(by, names.intern(setup))?;
+                    Ok(Answer::default())
+                }
                 Operation::QueueEdit { target, message, content } => {
                     self.change_queue(op, target, message, QueueChange::Edit(Rc::from(content.as_str())))
                 }
@@ -422,6 +445,20 @@ impl Driver {
         Ok(Answer::default())
     }
 
+    /// A policy belongs to a session, so it changes through the object that the registry has for it.
+    fn set_policy(&self, op: Option<Sym>, agent: &Agent, change: PolicyChange, signal: &Signal) -> Answered {
+        unless_aborted(signal)?;
+        if !self.host.registry().is_current(agent) {
+            return Err(SubagentError::coded("SESSION_NOT_FOUND", "the agent is not live any more"));
+        }
+        if agent.is_closing() || self.host.subagents().is_closing(agent) {
+            return Err(SubagentError::plain(RefusalClass::Closing, "the agent is being disposed; its policy was not changed"));
+        }
+        permission::change(&**self.host.env(), op, agent, change)
+            .map_err(|error| SubagentError::plain(error.class(), error.to_string()))?;
+        Ok(Answer::default())
+    }
+
     async fn create_session(&self, op: Option<Sym>, call: &Call, id: Sym, signal: &Signal) -> Answered {
         unless_aborted(signal)?;
         self.must_not_be_live(id)?;
@@ -432,6 +469,7 @@ impl Driver {
                 "no session can be created while the storage of this host is unmounted",
             ));
         }
+        let models = self.host.subagents().selected_models();
         let spec = CreateAgent {
             op,
             actor: None,
@@ -439,12 +477,13 @@ impl Driver {
             parent: None,
             subagent: false,
             depth: 0,
-            seed: Vec::new(),
+            seed: models.iter().cloned().map(|allowed| Body::ModelSelection { allowed }).collect(),
             inherited: Vec::new(),
             signal: signal.clone(),
             open_writer: true,
             check_stored: true,
-            composition: Composition::default(),
+            composition: Composition { models, ..Composition::default() },
+            gate: None,
         };
         let handle = self.host.registry().create(spec).await.map_err(|error| self.not_created(id, error))?;
         self.bind_root(call, handle);
@@ -472,8 +511,8 @@ impl Driver {
         }
         let missing = self.host.subagents().missing_rows(id, &stored).await;
         unless_aborted(signal)?;
-        let spec =
-            ResumeAgent { op, actor: None, id, subagent: false, signal: signal.clone(), composition: Composition::default() };
+        let composition = Composition { models: self.host.subagents().selected_models(), ..Composition::default() };
+        let spec = ResumeAgent { op, actor: None, id, subagent: false, signal: signal.clone(), composition, gate: None };
         let handle = self.host.registry().resume(spec).await.map_err(|error| self.not_created(id, error))?;
         self.host.subagents().add_missing_rows(op, &handle.agent, missing);
         self.bind_root(call, handle);
@@ -505,6 +544,9 @@ impl Driver {
             CutError::Boundary { .. } => SubagentError::coded("INVALID_BOUNDARY", error.to_string()),
             CutError::OpenTurn { .. } => SubagentError::coded("OPEN_TURN", error.to_string()),
         })?;
+        // A list that is copied is frozen already.
+        let is_frozen = inherited.iter().any(|record| matches!(record.body, Body::ModelSelection { .. }));
+        let models = if is_frozen { None } else { self.host.subagents().selected_models() };
         let spec = CreateAgent {
             op,
             actor: None,
@@ -512,12 +554,13 @@ impl Driver {
             parent: Some(source),
             subagent: false,
             depth: 0,
-            seed: Vec::new(),
+            seed: models.iter().cloned().map(|allowed| Body::ModelSelection { allowed }).collect(),
             inherited,
             signal: signal.clone(),
             open_writer: true,
             check_stored: true,
-            composition: Composition::default(),
+            composition: Composition { models, ..Composition::default() },
+            gate: None,
         };
         let handle = self.host.registry().create(spec).await.map_err(|error| self.not_created(id, error))?;
         self.bind_root(call, handle);

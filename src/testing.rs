@@ -53,6 +53,8 @@ struct Inner {
     parts: Cell<PartSet>,
     reached: RefCell<Vec<&'static str>>,
     warnings: RefCell<Vec<String>>,
+    settings: RefCell<Settings>,
+    personas: RefCell<Vec<(Sym, Option<Rc<str>>)>>,
 }
 
 struct Task {
@@ -118,6 +120,8 @@ impl World {
             parts: Cell::new(PartSet::SERVICES),
             reached: RefCell::default(),
             warnings: RefCell::default(),
+            settings: RefCell::default(),
+            personas: RefCell::default(),
         });
         *inner.this.borrow_mut() = Rc::downgrade(&inner);
         Self(inner)
@@ -126,8 +130,14 @@ impl World {
     /// What a process finds that starts when this one has died: the same disk, nothing else. Fresh ids go on from where they were.
     pub fn restarted(&self) -> Self {
         let world = Self::on(self.0.disk.clone());
+        world.0.settings.replace(self.0.settings.borrow().clone());
         world.0.ids.set(self.0.ids.get() + 1_000);
         world
+    }
+
+    /// Changes the settings of its hosts.
+    pub fn set(&self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.0.settings.borrow_mut());
     }
 
     /// The seam.
@@ -251,6 +261,13 @@ impl World {
         self.0.requests.borrow().iter().filter(|(of, _)| *of == session).map(|(_, shown)| texts(shown)).collect()
     }
 
+    /// What the model was told to be in the requests of a session.
+    pub fn personas(&self, session: &str) -> Vec<Option<String>> {
+        let session = self.sym(session);
+        let personas = self.0.personas.borrow();
+        personas.iter().filter(|(of, _)| *of == session).map(|(_, persona)| persona.as_deref().map(str::to_owned)).collect()
+    }
+
     /// Whether a rare state was reached.
     pub fn reached(&self, name: &str) -> bool {
         self.0.reached.borrow().contains(&name)
@@ -372,7 +389,7 @@ impl Env for Inner {
     }
 
     fn settings(&self) -> Settings {
-        Settings { parts: self.parts.get(), ..Settings::default() }
+        Settings { parts: self.parts.get(), ..self.settings.borrow().clone() }
     }
 
     fn emit(&self, op: Option<Sym>, actor: Option<Sym>, fact: Fact<Sym>) -> Result<(), Thrown> {
@@ -427,6 +444,7 @@ impl Model for Scripted {
     fn call(&self, request: ModelRequest) -> LocalFuture<ModelAnswer> {
         let world = self.0.clone();
         world.requests.borrow_mut().push((request.session, request.messages.clone()));
+        world.personas.borrow_mut().push((request.session, request.persona.clone()));
         let reply = world.script.borrow_mut().get_mut(&request.session).and_then(VecDeque::pop_front).unwrap_or_default();
         let held = world.hold(HoldPoint::ModelRequest, Some(request.session));
         Box::pin(async move {

@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::choice::{Chooser, Source, fold};
-use crate::config::{Branch, Config, Lineage};
+use crate::config::{Branch, Config, Lineage, WorkloadClass};
 use crate::disk::session_of;
 use crate::engine::Engine;
 use crate::exec::{ExecError, Executor, Yield};
@@ -555,6 +555,9 @@ impl Runner {
             }
         };
         world.compose(expansion.workload.parts);
+        if config.workload == WorkloadClass::Whole {
+            world.mount_approvals();
+        }
         self.watch.clear();
         world.set_observer(self.watch.clone());
         let mut trial = Trial {

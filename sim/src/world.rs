@@ -461,9 +461,14 @@ impl World {
         self.put_plan(plan);
         self.bugs.set(bugs);
         *self.settings.borrow_mut() =
-            Settings { max_active, max_depth: None, write_delay_ms: u64::from(plan.write_delay_ms), parts: PartSet::SERVICES };
+            Settings { max_active, write_delay_ms: u64::from(plan.write_delay_ms), ..Settings::default() };
         self.schedulers.borrow_mut().begin(plan.strategy, plan.decisions, &self.chooser);
         *self.picker.borrow_mut() = Picker::Strategy(plan.strategy);
+    }
+
+    /// Gives the hosts of this trial an approval service: whatever a whole workload does to policies then shows.
+    pub fn mount_approvals(&self) {
+        self.settings.borrow_mut().approvals = true;
     }
 
     /// Lets a given scheduler pick instead of the plan's strategy, until the trial is calm.

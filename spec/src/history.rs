@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::composition::Part;
+use crate::operation::{ApprovalPolicy, PermissionPreset, SandboxMode};
 use crate::refusal::RefusalClass;
 
 pub use render::{render, render_fact};
@@ -125,6 +126,14 @@ verbs! {
     Maintain,
     /// Let a policy judge a later step before it begins.
     ArmPreStep,
+    /// Change what an agent may do without asking.
+    SetPolicy,
+    /// Change which models children may be given.
+    SelectModels,
+    /// Register a contribution to the setup of children.
+    AddSetup,
+    /// Remove a contribution to the setup of children.
+    RemoveSetup,
 }
 
 /// By what right an operation acts.
@@ -275,6 +284,18 @@ pub enum RecordKind {
     /// What a tool answered.
     #[serde(rename = "tool/result")]
     ToolResult,
+    /// A sandbox mode of the session.
+    #[serde(rename = "sandbox/mode")]
+    SandboxMode,
+    /// An approval policy of the session.
+    #[serde(rename = "approval/policy")]
+    ApprovalPolicy,
+    /// A preset that the session chose.
+    #[serde(rename = "permission/preset")]
+    PermissionPreset,
+    /// The models that children of the session may be given.
+    #[serde(rename = "subagent/model-selection-policy")]
+    ModelSelection,
     /// Any other record.
     #[serde(other, rename = "other")]
     Other,
@@ -896,6 +917,99 @@ pub enum Fact<I> {
         /// How many messages it stands for.
         replaced: u32,
     },
+    /// What a start fixed of its child's agent before anything was awaited. One fact an aspect that is not the deployment's own.
+    Described {
+        /// Session of the child.
+        session: I,
+        /// Which aspect.
+        aspect: Aspect,
+        /// What it is, in the aspect's canonical form.
+        value: I,
+    },
+    /// What an agent object is made of: told before it enters the registry, one fact an aspect that is not the deployment's own.
+    Composed {
+        /// Its session.
+        session: I,
+        /// The object.
+        agent: I,
+        /// Which aspect.
+        aspect: Aspect,
+        /// What it is, in the aspect's canonical form.
+        value: I,
+    },
+    /// What a start took of its parent's policy for the child, before anything was awaited.
+    PolicyCaptured {
+        /// Session of the parent.
+        parent: I,
+        /// Session of the child.
+        child: I,
+        /// What the child begins with.
+        policy: Policy,
+    },
+    /// What a session says about its permissions itself, from here on: told when it changes, and before its agent enters the registry where it says anything.
+    PolicyIs {
+        /// The session.
+        session: I,
+        /// What it says.
+        policy: Policy,
+    },
+    /// A contribution was installed into a child that is being made.
+    SetupInstalled {
+        /// Session of the child.
+        session: I,
+        /// The contribution.
+        setup: I,
+    },
+    /// An installed contribution was released again.
+    SetupReleased {
+        /// Session of the child.
+        session: I,
+        /// The contribution.
+        setup: I,
+    },
+    /// A contribution was registered or removed.
+    SetupChanged {
+        /// The contribution.
+        setup: I,
+        /// Whether children are set up with it from now on.
+        registered: bool,
+    },
+}
+
+/// One aspect of what an agent is made of. What is absent is the deployment's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aspect {
+    /// The model: `<provider>/<model>/<effort>`, with `-` for what is absent.
+    Route,
+    /// The persona, as it was given.
+    Persona,
+    /// The tools: `allow <names>` and `deny <names>`, names with commas, `; ` between the two.
+    Tools,
+    /// The models that children may be given: `<provider>/<model>`, with commas.
+    Models,
+    /// The delegation depth, as a number.
+    Depth,
+}
+
+impl Aspect {
+    /// Every aspect, in order.
+    pub const ALL: [Self; 5] = [Self::Route, Self::Persona, Self::Tools, Self::Models, Self::Depth];
+}
+
+/// What one session says about its permissions itself. An absent field is the deployment's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Policy {
+    /// The session's own sandbox mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
+    /// The session's own approval policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalPolicy>,
+    /// The preset that was chosen as a whole, where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<PermissionPreset>,
 }
 
 /// Says in the schema that every word which is not listed is read as the variant `Other`.

@@ -201,6 +201,32 @@ pub enum Operation {
         /// What it says of that step.
         verdict: StepVerdict,
     },
+    /// Change what an agent may do without asking, from now on. Its children that exist keep what they have.
+    SetPolicy {
+        /// The agent object.
+        agent: String,
+        /// What it is changed to.
+        policy: PolicyChange,
+    },
+    /// Change which models the sessions that are composed from now on may choose for their children; every model when absent.
+    SelectModels {
+        /// The models.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allowed: Option<Vec<ModelName>>,
+    },
+    /// Register a contribution to the setup of every child that is materialised from now on.
+    AddSetup {
+        /// Its name, unique among those that are registered.
+        setup: String,
+        /// What it does when it is installed or released.
+        #[serde(default, skip_serializing_if = "SetupConduct::is_plain")]
+        conduct: SetupConduct,
+    },
+    /// Remove a contribution: what it installed is released at once, and a child that is being made with it is not made.
+    RemoveSetup {
+        /// Its name.
+        setup: String,
+    },
 }
 
 /// How much of a log a fork copies. What is copied must not end inside a turn.
@@ -293,6 +319,51 @@ pub struct ToolFilter {
     /// Not these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deny: Option<Vec<String>>,
+}
+
+/// One change of a session's policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyChange {
+    /// A sandbox mode; what it was chosen with before is no preset any more.
+    Sandbox(SandboxMode),
+    /// An approval policy; what it was chosen with before is no preset any more.
+    Approval(ApprovalPolicy),
+    /// A preset, with the sandbox mode and the approval policy that belong to it.
+    Preset(PermissionPreset),
+}
+
+/// One model of one provider of models.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModelName {
+    /// The provider of models.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+}
+
+/// What a contribution does to those who install and release it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetupConduct {
+    /// Nothing unusual.
+    #[default]
+    Plain,
+    /// It removes itself while it is installed.
+    RevokesItself,
+    /// Installing it fails.
+    FailsToInstall,
+    /// Releasing it fails.
+    FailsToRelease,
+}
+
+impl SetupConduct {
+    /// Whether it does nothing unusual.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::Plain
+    }
 }
 
 /// What a session may touch.
@@ -402,6 +473,10 @@ impl Operation {
             Self::Compact { .. } => Verb::Compact,
             Self::Maintain { .. } => Verb::Maintain,
             Self::ArmPreStep { .. } => Verb::ArmPreStep,
+            Self::SetPolicy { .. } => Verb::SetPolicy,
+            Self::SelectModels { .. } => Verb::SelectModels,
+            Self::AddSetup { .. } => Verb::AddSetup,
+            Self::RemoveSetup { .. } => Verb::RemoveSetup,
         }
     }
 
@@ -413,6 +488,7 @@ impl Operation {
             | Self::DrainChildren { parent: actor, .. }
             | Self::DisposeSession { agent: actor }
             | Self::Prompt { agent: actor, .. }
+            | Self::SetPolicy { agent: actor, .. }
             | Self::Deliver { sender: actor, .. }
             | Self::Report { sender: actor, .. }
             | Self::Compact { agent: actor, .. }

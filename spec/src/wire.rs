@@ -534,6 +534,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("observe:loads", "log-loaded and repaired"),
     ("observe:rows", "catalog-row"),
     ("observe:sessions", "inherited, pre-step, maintained, compacted"),
+    ("observe:composition", "described, composed, policy-captured, policy-is, setup-installed, setup-released, setup-changed"),
     ("observe:scopes", "scope-closed and scope-opened"),
     (
         "observe:tools",

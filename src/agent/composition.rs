@@ -7,10 +7,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use hostproof_spec::history::Aspect;
 use hostproof_spec::operation::{self, ChildOptions};
 
-use crate::permission::Policy;
-use crate::session::event::{Descriptor, ToolFilter};
+use crate::permission::{self, Policy};
+use crate::session::event::{Body, Descriptor, ModelName, Record, ToolFilter};
 
 /// Which model an agent calls, and how. An absent field is the deployment's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,13 @@ impl Route {
         let effort = one(&asked.effort, if same { &self.effort } else { &None });
         Self { provider, model, effort, max_tokens: asked.max_tokens.or(self.max_tokens) }
     }
+
+    /// Its durable part in canonical form; `None` for the deployment's own.
+    fn told(&self) -> Option<String> {
+        let part = |part: &Option<Rc<str>>| part.clone().unwrap_or_else(|| Rc::from("-"));
+        let is_own = self.provider.is_some() || self.model.is_some() || self.effort.is_some();
+        is_own.then(|| format!("{}/{}/{}", part(&self.provider), part(&self.model), part(&self.effort)))
+    }
 }
 
 /// What one agent object is made of.
@@ -50,6 +58,8 @@ pub struct Composition {
     pub tools: Option<ToolFilter>,
     /// Its delegation depth: 0 at top level, never below what its header says.
     pub depth: u32,
+    /// The models that its children may be given; any where nothing is frozen.
+    pub models: Option<Rc<[ModelName]>>,
     /// What it may do without asking. It may change while the agent lives.
     pub policy: Cell<Policy>,
 }
@@ -64,6 +74,7 @@ impl Composition {
             persona: options.persona.as_deref().map(Rc::from),
             tools: options.tool_filter.as_ref().map(ToolFilter::asked),
             depth,
+            models: parent.models.clone(),
             policy: Cell::default(),
         }
     }
@@ -81,14 +92,54 @@ impl Composition {
             persona: descriptor.persona.clone(),
             tools: descriptor.tool_filter.clone(),
             depth,
+            models: None,
             policy: Cell::default(),
         }
+    }
+
+    /// Takes over what only the log says: policy and frozen models. Inherited records count like own ones; later ones win, but models are frozen once.
+    pub(super) fn read_log(&mut self, records: &[Rc<Record>]) {
+        self.policy.set(permission::of_log(records));
+        let frozen = records.iter().find_map(|record| match &record.body {
+            Body::ModelSelection { allowed } => Some(allowed.clone()),
+            _ => None,
+        });
+        self.models = frozen.or_else(|| self.models.take());
     }
 
     /// Whether the agent sees the tool of that name. What it does not see it may not call either.
     #[must_use]
     pub fn sees(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|filter| filter.passes(tool))
+    }
+
+    /// Whether a child may be given this model. Nothing that the deployment would choose can be told from the list, so both names must be there.
+    #[must_use]
+    pub fn may_route(&self, route: &Route) -> bool {
+        let Some(models) = &self.models else { return true };
+        models.iter().any(|name| route.provider.as_ref() == Some(&name.provider) && route.model.as_ref() == Some(&name.model))
+    }
+
+    /// What of it is not the deployment's own, in canonical form; nothing for an agent that is like any other. What a descriptor does not keep is not told.
+    #[must_use]
+    pub fn told(&self) -> Vec<(Aspect, String)> {
+        let listed = |models: &Rc<[ModelName]>| {
+            let names: Vec<String> = models.iter().map(|name| format!("{}/{}", name.provider, name.model)).collect();
+            names.join(",")
+        };
+        let mut told: Vec<(Aspect, String)> = [
+            (Aspect::Route, self.route.told()),
+            (Aspect::Persona, self.persona.as_ref().map(|persona| persona.to_string())),
+            (Aspect::Tools, self.tools.as_ref().map(ToolFilter::told)),
+            (Aspect::Models, self.models.as_ref().map(listed)),
+        ]
+        .into_iter()
+        .filter_map(|(aspect, value)| Some((aspect, value?)))
+        .collect();
+        if self.depth > 0 && (!told.is_empty() || self.policy.get() != Policy::default()) {
+            told.push((Aspect::Depth, self.depth.to_string()));
+        }
+        told
     }
 }
 
@@ -106,6 +157,13 @@ impl ToolFilter {
     pub fn passes(&self, tool: &str) -> bool {
         let has = |list: &Vec<Rc<str>>| list.iter().any(|name| &**name == tool);
         self.allow.as_ref().is_none_or(has) && !self.deny.as_ref().is_some_and(has)
+    }
+
+    /// In canonical form.
+    fn told(&self) -> String {
+        let one = |word: &str, list: &Option<Vec<Rc<str>>>| list.as_ref().map(|list| format!("{word} {}", list.join(",")));
+        let parts: Vec<String> = [one("allow", &self.allow), one("deny", &self.deny)].into_iter().flatten().collect();
+        parts.join("; ")
     }
 
     /// Every name that it mentions, in order.

@@ -11,6 +11,7 @@
 mod composition;
 mod gate;
 mod inbox;
+pub mod persona;
 mod registry;
 mod turn;
 
@@ -39,7 +40,7 @@ pub use crate::session::InvalidSplice;
 pub use composition::{Composition, Route};
 pub use gate::StepVerdict;
 pub use inbox::{By, Inbox, InboxChange, InboxListener, QueueError, SendError};
-pub use registry::{AgentHandle, CreateAgent, CreateError, Registry, ResumeAgent};
+pub use registry::{AgentHandle, CreateAgent, CreateError, PublicationGate, Registry, ResumeAgent};
 
 /// Who supplies a summary, as the log says it.
 const COMPACTION: &str = r#"{"kind":"compaction"}"#;

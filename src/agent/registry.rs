@@ -18,12 +18,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::compose::Parts;
 use crate::env::{Env, LocalFuture, Signal, Thrown};
+use crate::permission::Policy;
 use crate::persistence::{Persistence, ReadError, Stored, Writer};
 use crate::planted;
 use crate::session::event::{Body, Header, Record};
 use crate::session::replay::pending;
 use crate::session::{EnterError, InvalidSplice, Session, SessionStore};
-use crate::tools::ToolSource;
+use crate::tools::{ECHO, ToolSource};
 
 use super::gate::{Gates, StepVerdict};
 use super::inbox;
@@ -83,7 +84,12 @@ pub struct CreateAgent {
     pub check_stored: bool,
     /// What the agent is made of.
     pub composition: Composition,
+    /// Asked in the span of the publication, when nothing can be seen yet.
+    pub gate: Option<PublicationGate>,
 }
+
+/// Says whether an agent that is ready may be published. Called once.
+pub type PublicationGate = Box<dyn FnOnce() -> bool>;
 
 /// Which stored agent to rebuild.
 pub struct ResumeAgent {
@@ -97,8 +103,10 @@ pub struct ResumeAgent {
     pub subagent: bool,
     /// Raised: the resume is refused and taken back. Means nothing once the handle is returned.
     pub signal: Signal,
-    /// What the agent is made of; for a child, of its own log alone.
+    /// What the agent is made of; for a child, of its own log alone. What the log says itself counts more.
     pub composition: Composition,
+    /// Asked in the span of the publication, when nothing can be seen yet.
+    pub gate: Option<PublicationGate>,
 }
 
 /// No agent was made; nothing is left of the attempt.
@@ -125,6 +133,9 @@ pub enum CreateError {
     /// The stored inbox contradicts itself.
     #[error(transparent)]
     Inbox(#[from] InvalidSplice),
+    /// Its gate did not let it be published.
+    #[error("the setup of the agent was revoked before it was published")]
+    Revoked,
     /// An observer of the publication threw.
     #[error("an observer of the agent's publication threw")]
     Thrown,
@@ -249,6 +260,7 @@ impl Registry {
             open_writer,
             check_stored,
             composition,
+            gate,
         } = spec;
         let by = By::new(op, actor);
         let _reservation = core.reserve(id, false)?;
@@ -282,7 +294,7 @@ impl Registry {
             let records = agent.session().inherited();
             core.tell(by, Fact::Inherited { session: id, from, records });
         }
-        self.publish(by, &agent, &signal, false).await?;
+        self.publish(by, &agent, &signal, gate, false).await?;
         if open_writer && let Some(writer) = agent.session().writer() {
             writer.open();
         }
@@ -295,7 +307,7 @@ impl Registry {
     /// [`CreateError`]: no agent is left. The stored log may have been repaired, which any later resume would have done.
     pub async fn resume(&self, spec: ResumeAgent) -> Result<AgentHandle, CreateError> {
         let core = &*self.0;
-        let ResumeAgent { op, actor, id, subagent, signal, composition } = spec;
+        let ResumeAgent { op, actor, id, subagent, signal, composition, gate } = spec;
         let by = By::new(op, actor);
         let persistence = core.persistence().ok_or(CreateError::NoPersistence)?;
         let _reservation = core.reserve(id, true)?;
@@ -314,7 +326,8 @@ impl Registry {
         let writer = persistence.writer(header.clone(), end, true);
         let session = Session::reopen(core.env.clone(), header, records, Some(writer));
         let agent = self.agent(session, composition, found);
-        self.publish(by, &agent, &signal, true).await?;
+        self.publish(by, &agent, &signal, gate, true).await?;
+        self.freeze_models(by, &agent);
         if let Some(writer) = agent.session().writer() {
             writer.open();
         }
@@ -325,16 +338,45 @@ impl Registry {
         let core = &self.0;
         // What is durable is a floor: whoever makes the object may deepen it, never lift it.
         composition.depth = composition.depth.max(session.header().depth);
+        let given = composition.policy.get();
+        composition.read_log(&session.records());
+        if planted!(self.0.env, C04) && given != Policy::default() {
+            composition.policy.set(given);
+        }
         let number = core.made.get() + 1;
         core.made.set(number);
         let handle = core.env.names().numbered("agent", number);
         Agent::new(core.env.clone(), Rc::downgrade(core), handle, session, composition, stored)
     }
 
+    /// A session from before models were selected gets its list when it is composed again, once.
+    fn freeze_models(&self, by: By, agent: &Agent) {
+        let Some(allowed) = agent.composition().models.clone() else { return };
+        let is_frozen = agent.session().records().iter().any(|record| matches!(record.body, Body::ModelSelection { .. }));
+        if !is_frozen && let Err(error) = agent.session().append(by.op, Body::ModelSelection { allowed }) {
+            self.0.env.warn(&format!("the models of a session could not be frozen: {error}"));
+        }
+    }
+
+    /// Whether the host has a tool of that name.
+    #[must_use]
+    pub fn knows_tool(&self, name: &str) -> bool {
+        name == ECHO || self.0.tools().is_some_and(|tools| tools.exists(name))
+    }
+
     /// Session entered → restored → agent entered, in one span. If anything throws or the signal is raised in it, all of that is taken back before this returns.
-    async fn publish(&self, by: By, agent: &Agent, signal: &Signal, resumed: bool) -> Result<(), CreateError> {
+    async fn publish(
+        &self,
+        by: By,
+        agent: &Agent,
+        signal: &Signal,
+        gate: Option<PublicationGate>,
+        resumed: bool,
+    ) -> Result<(), CreateError> {
         let core = &*self.0;
-        let refused = match core.enter_session(by, agent, signal) {
+        let let_in =
+            if gate.is_none_or(|gate| gate()) { core.enter_session(by, agent, signal) } else { Err(CreateError::Revoked) };
+        let refused = match let_in {
             Ok(()) => match core.enter(by, agent, signal) {
                 Ok(()) => return Ok(()),
                 Err(error) => {
@@ -416,6 +458,7 @@ impl Core {
             self.env.warn(&format!("a half-done move in a stored inbox could not be finished: {error}"));
         }
         agent.inbox().announce_restored(by);
+        self.tell_composition(by, agent)?;
         {
             let mut live = self.live.borrow_mut();
             let former = live.by_id.insert(agent.id(), agent.clone());
@@ -433,6 +476,20 @@ impl Core {
             return Err(CreateError::Thrown); // An observer disposed it: the caller must not get a dead handle.
         }
         self.heed(signal)
+    }
+
+    /// Tells what the agent is made of, as far as it is not like any other.
+    fn tell_composition(&self, by: By, agent: &Agent) -> Result<(), CreateError> {
+        let (session, object) = (agent.id(), agent.handle());
+        for (aspect, value) in agent.composition().told() {
+            let fact = Fact::Composed { session, agent: object, aspect, value: self.env.names().intern(&value) };
+            self.env.emit(by.op, by.actor, fact).map_err(|Thrown| CreateError::Thrown)?;
+        }
+        let policy = agent.composition().policy.get();
+        if policy != Policy::default() {
+            self.env.emit(by.op, by.actor, Fact::PolicyIs { session, policy }).map_err(|Thrown| CreateError::Thrown)?;
+        }
+        Ok(())
     }
 
     /// The end of a disposal: the agent, then its session.

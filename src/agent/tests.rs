@@ -47,6 +47,7 @@ impl Host {
             open_writer: true,
             check_stored: true,
             composition: Composition::default(),
+            gate: None,
         }
     }
 
@@ -64,6 +65,7 @@ impl Host {
             subagent: false,
             signal: Signal::new(),
             composition: Composition::default(),
+            gate: None,
         };
         self.world.block_on(async move { registry.resume(spec).await })
     }

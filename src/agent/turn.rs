@@ -307,7 +307,11 @@ impl Agent {
             self.emit(By::HOST, Fact::ModelShown { session, message });
         }
         let tools = self.offer_tools();
-        let request = ModelRequest { session, turn, step, messages, tools, signal: signal.clone() };
+        let persona = self.persona().unwrap_or_else(|error| {
+            self.0.env.warn(&format!("the deployment's persona: {error}"));
+            None
+        });
+        let request = ModelRequest { session, turn, step, persona, messages, tools, signal: signal.clone() };
         let model = self.0.env.model();
         let answer = waiting(&*self.0.env, WaitOn::Model { session }, model.call(request)).await;
         let text = (!answer.text.is_empty()).then(|| self.0.env.names().intern(&answer.text));

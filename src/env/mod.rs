@@ -72,11 +72,15 @@ pub struct Settings {
     pub write_delay_ms: u64,
     /// Services and tools that are mounted when the host begins.
     pub parts: PartSet,
+    /// Whether there is an approval service: somebody who could be asked, so that for a child it must be said that nobody is.
+    pub approvals: bool,
+    /// What every agent is told to be that has no persona of its own: a template.
+    pub persona: Option<Rc<str>>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_active: 8, max_depth: None, write_delay_ms: 200, parts: PartSet::SERVICES }
+        Self { max_active: 8, max_depth: None, write_delay_ms: 200, parts: PartSet::SERVICES, approvals: false, persona: None }
     }
 }
 
@@ -237,6 +241,8 @@ pub struct ModelRequest {
     pub turn: u32,
     /// The step.
     pub step: u32,
+    /// What the agent is told to be, where anything.
+    pub persona: Option<Rc<str>>,
     /// The whole conversation.
     pub messages: Vec<Shown>,
     /// The tools that the model may call.

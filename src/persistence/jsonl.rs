@@ -20,13 +20,16 @@ use std::rc::Rc;
 
 use hostproof_spec::history::{List, Source, StopReason};
 use hostproof_spec::names::{Names, Sym};
+use hostproof_spec::operation::{self, ApprovalPolicy, PermissionPreset, SandboxMode};
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde::{Deserialize as DeserializeDerive, Serialize};
 use serde_json::value::RawValue;
 
 use crate::env::ToolCall;
-use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, Record, Summary, ToolFilter};
+use crate::session::event::{
+    Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, ModelName, Record, Summary, ToolFilter,
+};
 
 /// The format of `2026-07-22` and `2026-08-06`.
 pub const FORMAT_V0: u8 = 0;
@@ -234,9 +237,41 @@ struct SourceData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     form: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<&'a str>,
+    summary: Option<Cow<'a, str>>,
     #[serde(rename = "senderSessionId", skip_serializing_if = "Option::is_none")]
     sender: Option<Rc<str>>,
+}
+
+#[derive(Serialize)]
+struct PolicyData<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<SandboxMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<ApprovalPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preset: Option<PermissionPreset>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+}
+
+impl PolicyData<'_> {
+    const NONE: Self = Self { mode: None, policy: None, preset: None, source: None };
+
+    fn source(delegated: bool) -> Option<&'static str> {
+        delegated.then_some("delegation")
+    }
+}
+
+#[derive(Serialize)]
+struct ModelsData<'a> {
+    #[serde(rename = "allowedModels")]
+    allowed: Vec<ModelData<'a>>,
+}
+
+#[derive(Serialize)]
+struct ModelData<'a> {
+    provider: &'a str,
+    model: &'a str,
 }
 
 #[derive(Serialize)]
@@ -444,6 +479,25 @@ pub fn encode_record(names: &Names, version: u8, record: &Record, out: &mut Vec<
             let ignorable = (version == FORMAT_V0).then_some(true);
             finish(out, &Line { ignorable, ..line(record, "subagent/catalog", data) });
         }
+        Body::SandboxMode { mode, delegated } => {
+            let data = PolicyData { mode: Some(*mode), source: PolicyData::source(*delegated), ..PolicyData::NONE };
+            plain(out, record, "sandbox/mode", data);
+        }
+        Body::ApprovalPolicy { policy, delegated } => {
+            let data = PolicyData { policy: Some(*policy), source: PolicyData::source(*delegated), ..PolicyData::NONE };
+            plain(out, record, "approval/policy", data);
+        }
+        Body::PermissionPreset { preset } => {
+            let data = PolicyData { preset: Some(*preset), ..PolicyData::NONE };
+            // Like a catalog row: an older host may not know it.
+            let ignorable = (version == FORMAT_V0).then_some(true);
+            finish(out, &Line { ignorable, ..line(record, "permission/preset", data) });
+        }
+        Body::ModelSelection { allowed } => {
+            let allowed = allowed.iter().map(|name| ModelData { provider: &name.provider, model: &name.model }).collect();
+            let ignorable = (version == FORMAT_V0).then_some(true);
+            finish(out, &Line { ignorable, ..line(record, "subagent/model-selection-policy", ModelsData { allowed }) });
+        }
         Body::EndSeed { inherited } => {
             if *inherited && version != FORMAT_V0 {
                 plain(out, record, "session/end-seed", EndSeedData { inherited: true });
@@ -578,12 +632,27 @@ fn message_data<'a>(names: &Names, version: u8, message: &'a Message) -> Message
         Source::Report { child } => relay("subagent-report", child),
         Source::Notice { child } => SourceData {
             form: Some("notice"),
-            summary: Some(message.blocks.first().map_or("", |block| block)),
+            summary: Some(bounded(message.blocks.first().map_or("", |block| block))),
             sender: Some(names.text(child)),
             ..plain("subagent-settled")
         },
     };
     MessageData { content: TextBlocks(&message.blocks), source, role: "user", id: names.text(message.id) }
+}
+
+/// The first 120 UTF-16 code units of a text, the last of them an ellipsis where it is longer: what a one-line account of a notice holds.
+fn bounded(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 120;
+    if text.len() <= MOST || text.encode_utf16().count() <= MOST {
+        return Cow::Borrowed(text);
+    }
+    let mut units = 0;
+    let kept = text.char_indices().find(|(_, character)| {
+        units += character.len_utf16();
+        units >= MOST
+    });
+    let end = kept.map_or(text.len(), |(at, _)| at);
+    Cow::Owned(format!("{}…", &text[..end]))
 }
 
 fn reason_data(reason: StopReason, detail: Option<&str>) -> ReasonData<'_> {
@@ -689,6 +758,35 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
 #[derive(DeserializeDerive)]
 struct VersionProbe {
     version: serde_json::Number,
+}
+
+#[derive(DeserializeDerive)]
+struct SandboxIn<'a> {
+    mode: SandboxMode,
+    #[serde(borrow, default)]
+    source: Option<Cow<'a, str>>,
+}
+
+#[derive(DeserializeDerive)]
+struct ApprovalIn<'a> {
+    policy: ApprovalPolicy,
+    #[serde(borrow, default)]
+    source: Option<Cow<'a, str>>,
+}
+
+#[derive(DeserializeDerive)]
+struct PresetIn {
+    preset: PermissionPreset,
+}
+
+#[derive(DeserializeDerive)]
+#[serde(rename_all = "camelCase")]
+struct ModelsIn {
+    allowed_models: Vec<operation::ModelName>,
+}
+
+fn is_delegation(source: Option<&str>) -> bool {
+    source == Some("delegation")
 }
 
 #[derive(DeserializeDerive)]
@@ -1049,6 +1147,24 @@ fn decode_body(
             }
             let child = names.intern(&row.child);
             Body::CatalogRow(CatalogRow { child, created_at: row.created_at, continuable, label: row.label.map(rc) })
+        }
+        "sandbox/mode" => {
+            let read: SandboxIn<'_> = serde_json::from_str(data)?;
+            Body::SandboxMode { mode: read.mode, delegated: is_delegation(read.source.as_deref()) }
+        }
+        "approval/policy" => {
+            let read: ApprovalIn<'_> = serde_json::from_str(data)?;
+            Body::ApprovalPolicy { policy: read.policy, delegated: is_delegation(read.source.as_deref()) }
+        }
+        "permission/preset" => Body::PermissionPreset { preset: serde_json::from_str::<PresetIn>(data)?.preset },
+        "subagent/model-selection-policy" => {
+            let read: ModelsIn = serde_json::from_str(data)?;
+            let repeated = (1..read.allowed_models.len()).any(|at| read.allowed_models[..at].contains(&read.allowed_models[at]));
+            if read.allowed_models.is_empty() || repeated {
+                return Err(LineError::Damaged("a model selection is empty or names a model twice".to_owned()));
+            }
+            let name = |name: operation::ModelName| ModelName { provider: Rc::from(name.provider), model: Rc::from(name.model) };
+            Body::ModelSelection { allowed: read.allowed_models.into_iter().map(name).collect() }
         }
         "session/end-seed" => {
             let read: EndSeedIn = serde_json::from_str(data)?;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use hostproof_spec::bugs::{Bug, BugSet};
 use hostproof_spec::history::{Fact, List, Source, StopReason};
 use hostproof_spec::names::{Names, Sym};
+use hostproof_spec::operation::{ApprovalPolicy, PermissionPreset, SandboxMode};
 use hostproof_spec::revision::Revision;
 use hostproof_spec::wire::HoldPoint;
 use proptest::prelude::*;
@@ -18,7 +19,7 @@ use crate::persistence::jsonl::{FORMAT_V0, FORMAT_V4, decode_header, decode_reco
 use crate::persistence::scan::{Reader, ScanError, closers, scan};
 use crate::persistence::testing::{Failing, MemDisk, MemEnv};
 use crate::persistence::{Persistence, ReadError, WriteError, Writer, encode_id};
-use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, Record, ToolFilter};
+use crate::session::event::{Body, CatalogRow, Descriptor, DescriptorRecord, Header, Message, ModelName, Record, ToolFilter};
 use crate::testing::World;
 
 const ID: &str = "0b0c0d0e-0000-4000-8000-000000000001";
@@ -296,6 +297,16 @@ fn body(names: Rc<Names>) -> impl Strategy<Value = Body> {
             Body::CatalogRow(CatalogRow { child, created_at: u64::from(created), continuable: true, label: Some(label) })
         }),
         Just(Body::EndSeed { inherited: false }),
+        (any::<bool>(), any::<bool>()).prop_map(|(reads, delegated)| {
+            let mode = if reads { SandboxMode::ReadOnly } else { SandboxMode::DangerFullAccess };
+            Body::SandboxMode { mode, delegated }
+        }),
+        any::<bool>().prop_map(|delegated| Body::ApprovalPolicy { policy: ApprovalPolicy::OnRequest, delegated }),
+        Just(Body::PermissionPreset { preset: PermissionPreset::FullAccess }),
+        proptest::collection::btree_set((word(), word()), 1..3).prop_map(|names| {
+            let allowed = names.into_iter().map(|(provider, model)| ModelName { provider, model }).collect();
+            Body::ModelSelection { allowed }
+        }),
         (any::<bool>(), n(), n(), proptest::collection::vec(message(), 0..3), any::<bool>()).prop_map(
             |(next_turn, start, removed, inserted, cancelled)| {
                 let list = if next_turn { List::NextTurn } else { List::NextStep };
@@ -863,4 +874,19 @@ fn what_scan_says_of_damage_has_line_and_byte() {
     bytes.extend_from_slice(b"{\"type\":\"turn/start\",\"seq\":4,\"time\":0,\"data\":{\"turn\":1}}\n");
     let error = scan(Reader::new(&names, FORMAT_V0), &bytes).unwrap_err();
     assert_eq!(error, ScanError::Damaged { line: 3, byte: at, what: "the sequence breaks: expected 1, found 4".to_owned() });
+}
+
+#[test]
+fn the_account_of_a_notice_is_one_short_line() {
+    let names = Names::new();
+    for (text, kept) in
+        [("short".to_owned(), "short".to_owned()), ("x".repeat(120), "x".repeat(120)), ("😀".repeat(61), "😀".repeat(59) + "…")]
+    {
+        let source = Source::Notice { child: names.intern("c") };
+        let message = Message { id: names.intern("m"), source, blocks: vec![Rc::from(text)] };
+        let mut line = Vec::new();
+        encode_record(&names, FORMAT_V4, &Record { seq: 0, time: 0, body: Body::UserMessage(message) }, &mut line);
+        let line: serde_json::Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(line["data"]["source"]["summary"], kept.as_str());
+    }
 }

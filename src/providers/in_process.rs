@@ -42,12 +42,12 @@ impl InProcess {
         request: StartRequest,
         inherited: impl FnOnce() -> Vec<Rc<Record>>,
     ) -> Result<ProviderRun, SubagentError> {
-        let StartRequest { op, parent, prompt, signal, options, max_depth, descriptor, .. } = request;
+        let StartRequest { op, parent, prompt, signal, captured, max_depth, descriptor, .. } = request;
         if signal.is_cancelled() {
             return Err(aborted());
         }
         let depth = depth::of_child(&parent, max_depth.or(self.env.settings().max_depth))?;
-        let composition = Composition::of_child(parent.composition(), Some(&options), depth);
+        let inherited = inherited();
         let id = self.env.names().intern(&self.env.fresh_id(IdKind::Session));
         let created = self
             .registry
@@ -58,13 +58,14 @@ impl InProcess {
                 parent: Some(parent.id()),
                 subagent: true,
                 depth,
-                seed: Vec::new(),
-                inherited: inherited(),
+                seed: captured.records(&inherited),
+                inherited,
                 signal: signal.clone(),
                 // Opened when the start is final.
                 open_writer: false,
                 check_stored: false,
-                composition,
+                composition: Composition { depth, ..captured.composition },
+                gate: None,
             })
             .await;
         let handle = created.map_err(|error| match error {

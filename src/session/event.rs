@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use hostproof_spec::history::{List, RecordKind, Source, StopReason};
 use hostproof_spec::names::Sym;
+use hostproof_spec::operation::{ApprovalPolicy, PermissionPreset, SandboxMode};
 
 use crate::env::ToolCall;
 
@@ -150,6 +151,30 @@ pub enum Body {
     },
     /// A message that takes the place of earlier ones in what the model is shown. They stay in the log.
     Summary(Summary),
+    /// A sandbox mode of the session, from here on.
+    SandboxMode {
+        /// The mode.
+        mode: SandboxMode,
+        /// Whether a delegation set it, not the session's owner.
+        delegated: bool,
+    },
+    /// An approval policy of the session, from here on.
+    ApprovalPolicy {
+        /// The policy.
+        policy: ApprovalPolicy,
+        /// Whether a delegation set it, not the session's owner.
+        delegated: bool,
+    },
+    /// The preset that the mode and the policy before it were chosen with.
+    PermissionPreset {
+        /// The preset.
+        preset: PermissionPreset,
+    },
+    /// The models that children of the session may be given. Said once; at least one.
+    ModelSelection {
+        /// The models, each once.
+        allowed: Rc<[ModelName]>,
+    },
     /// A record of a type that this host does not write; kept as it is when it says that it may be ignored.
     Foreign {
         /// Its type name.
@@ -210,6 +235,15 @@ pub struct Descriptor {
     pub tool_filter: Option<ToolFilter>,
 }
 
+/// One model of one provider of models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelName {
+    /// The provider of models.
+    pub provider: Rc<str>,
+    /// The model.
+    pub model: Rc<str>,
+}
+
 /// Which tools a child sees. At least one list is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolFilter {
@@ -257,6 +291,10 @@ impl Body {
             Self::AssistantMessage { .. } => RecordKind::AssistantMessage,
             Self::ToolCall { .. } => RecordKind::ToolCall,
             Self::ToolResult { .. } => RecordKind::ToolResult,
+            Self::SandboxMode { .. } => RecordKind::SandboxMode,
+            Self::ApprovalPolicy { .. } => RecordKind::ApprovalPolicy,
+            Self::PermissionPreset { .. } => RecordKind::PermissionPreset,
+            Self::ModelSelection { .. } => RecordKind::ModelSelection,
             Self::Foreign { .. } => RecordKind::Other,
         }
     }

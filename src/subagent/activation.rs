@@ -8,6 +8,7 @@ use hostproof_spec::history::CloseCause;
 use hostproof_spec::names::Sym;
 
 use super::error::SubagentError;
+use super::setup::Batch;
 use super::wait::{Bell, Latch};
 use crate::agent::{Agent, AgentHandle};
 use crate::env::Env;
@@ -75,6 +76,16 @@ pub(super) struct Activation {
     pub closing: RefCell<Option<(CloseCause, Rc<Released>)>>,
     /// Its place in the pool of its tree.
     pub slot: RefCell<Option<Slot>>,
+    /// What contributions installed into it.
+    pub setups: Batch,
+}
+
+/// What a materialisation took before its agent existed, and what goes with that agent.
+pub(super) struct Held {
+    /// A place in the pool of its tree, where the revision has pools.
+    pub slot: Option<Slot>,
+    /// What contributions installed.
+    pub setups: Batch,
 }
 
 impl Activation {

@@ -9,10 +9,10 @@ use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Messaging;
 use hostproof_spec::sometimes;
 
-use super::activation::Activation;
+use super::activation::{Activation, Held};
 use super::error::{SubagentError, Told};
-use super::{Subagents, descriptor};
-use crate::agent::{Agent, Composition, CreateError, ResumeAgent};
+use super::{Subagents, descriptor, setup};
+use crate::agent::{Agent, Composition, CreateError, ResumeAgent, persona};
 use crate::env::Signal;
 use crate::planted;
 
@@ -126,7 +126,7 @@ impl Subagents {
                 ),
             ));
         };
-        self.must_not_close(&activation)?;
+        self.must_be_open(&activation)?;
         let parent = self.live_parent(target)?;
         let message = self.mint(Source::Agent { sender: sender.id() }, self.blocks(sender, &content));
         let id = message.id;
@@ -156,7 +156,7 @@ impl Subagents {
         let Some(activation) = self.activation_of(child).filter(|_| self.is_exact(child)) else {
             return Err(SubagentError::coded("UNAUTHORIZED", "a report requires the exact resident child agent"));
         };
-        self.must_not_close(&activation)?;
+        self.must_be_open(&activation)?;
         let parent = self.live_parent(activation.parent)?;
         let headline = Rc::from(format!("Background subagent {} reported:", self.text(child.id())));
         let message = self.mint(Source::Report { child: child.id() }, vec![headline, content.clone()]);
@@ -189,7 +189,7 @@ impl Subagents {
             return Err(SubagentError::coded("SESSION_NOT_FOUND", "the agent is not live any more"));
         }
         if let Some(activation) = self.activation_of(agent) {
-            self.must_not_close(&activation)?;
+            self.must_be_open(&activation)?;
         }
         let message = self.mint(Source::User, vec![content]);
         let id = message.id;
@@ -204,19 +204,6 @@ impl Subagents {
             SubagentError::plain(class, format!("the inbox did not accept the message: {error}"))
         })?;
         Ok(id)
-    }
-
-    fn must_not_close(&self, activation: &Activation) -> Result<(), SubagentError> {
-        if activation.is_closing() {
-            return Err(SubagentError::coded(
-                "ACTIVATION_CLOSING",
-                format!(
-                    "subagent \"{}\" activation is being disposed; the message was not delivered",
-                    self.text(activation.session)
-                ),
-            ));
-        }
-        Ok(())
     }
 
     fn live_parent(&self, parent: Sym) -> Result<Agent, SubagentError> {
@@ -264,6 +251,17 @@ impl Subagents {
         self.parts().must_persist()?;
         let barrier = self.begin_materializing(sender)?;
         let slot = self.take_slot(sender)?;
+        let mut composition = Composition::of_descriptor(&identity, stored.header.depth);
+        if let Some(template) = &composition.persona {
+            persona::check(template).map_err(|error| self.unavailable(target, &error.to_string()))?;
+        }
+        if planted!(self.env, C01) {
+            composition.tools = None;
+        }
+        if planted!(self.env, C04) {
+            composition.policy.set(self.delegated(sender));
+        }
+        let setups = self.setups.install(op, target)?;
         let resumed = self
             .registry
             .resume(ResumeAgent {
@@ -272,20 +270,26 @@ impl Subagents {
                 id: target,
                 subagent: true,
                 signal: self.creation_signal(signal),
-                composition: Composition::of_descriptor(&identity, stored.header.depth),
+                composition,
+                gate: self.gate(&setups),
             })
             .await;
         let handle = match resumed {
             Ok(handle) => handle,
-            Err(CreateError::Cancelled) => return Err(SubagentError::aborted()),
             Err(error) => {
+                self.setups.take_back(op, &setups);
                 self.unless_aborted(signal)?;
+                match error {
+                    CreateError::Cancelled => return Err(SubagentError::aborted()),
+                    CreateError::Revoked => return Err(setup::revoked(&self.text(target))),
+                    _ => {}
+                }
                 self.note_race(matches!(error, CreateError::Taken));
                 return Err(self.unavailable(target, error.told()).because(&error));
             }
         };
         self.add_missing_rows(op, &handle.agent, missing);
-        let activation = self.install(op, handle, sender, &barrier, slot, false);
+        let activation = self.install(op, handle, sender, &barrier, Held { slot, setups }, false);
         if let Err(error) = self.publish(op, sender, &activation, signal) {
             self.roll_back(op, &activation).await;
             return Err(error);

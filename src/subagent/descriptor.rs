@@ -3,10 +3,12 @@
 
 use std::rc::Rc;
 
+use hostproof_spec::history::Mode;
 use hostproof_spec::revision::{ResumeDescriptor, Rules};
 
 use crate::agent::Composition;
 use crate::session::event::{Body, Descriptor, DescriptorRecord, Record};
+use crate::session::projection::identity;
 
 /// The descriptor of a fresh continuable child, in the version that the revision writes.
 pub(super) fn fresh(rules: &Rules, provider: &Rc<str>, label: &Rc<str>, made_of: &Composition) -> Descriptor {
@@ -89,6 +91,11 @@ fn same_composition(first: &Descriptor, second: &Descriptor) -> bool {
     *first == second
 }
 
+/// Whether the queue of a live child may be changed from outside: it is continuable now, by a descriptor of its own. What it inherited gives nobody a right.
+pub(super) fn admits_queue_control<'r>(rules: &Rules, inherited: u32, records: impl IntoIterator<Item = &'r Rc<Record>>) -> bool {
+    identity::of(rules, records).is_some_and(|identity| identity.mode == Mode::Continuable && identity.seq >= inherited)
+}
+
 #[cfg(test)]
 mod tests {
     use hostproof_spec::revision::Revision;
@@ -108,6 +115,22 @@ mod tests {
         let rules = Revision::R20260806.rules();
         let log = [record(0, known(rules, "ancestor"))];
         assert!(resumable(rules, 1, &log).is_err());
+    }
+
+    #[test]
+    fn a_queue_is_open_by_the_last_descriptor_if_it_is_the_childs_own() {
+        let rules = Revision::R20260901.rules();
+        assert!(!admits_queue_control(rules, 0, &[]));
+        assert!(!admits_queue_control(rules, 1, &[record(0, known(rules, "ancestor"))]));
+        assert!(admits_queue_control(rules, 1, &[record(0, known(rules, "ancestor")), record(1, known(rules, "a"))]));
+        // Two that differ resume nobody; the last one is what the child is called, and its queue is open.
+        let renamed = [record(0, known(rules, "a")), record(1, known(rules, "b"))];
+        assert!(admits_queue_control(rules, 0, &renamed) && resumable(rules, 0, &renamed).is_err());
+        let DescriptorRecord::Known(descriptor) = known(rules, "a") else { unreachable!() };
+        let one_shot = DescriptorRecord::Known(Descriptor { continuable: false, ..descriptor });
+        assert!(!admits_queue_control(rules, 0, &[record(0, one_shot)]));
+        let damaged = DescriptorRecord::Malformed(Rc::from("{}"));
+        assert!(!admits_queue_control(rules, 0, &[record(0, known(rules, "a")), record(1, damaged)]));
     }
 
     #[test]

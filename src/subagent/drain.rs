@@ -93,8 +93,15 @@ impl Subagents {
         selected
     }
 
+    /// Closes every one of them, in this span. Answers with the releases that are nobody else's: whoever owns another one waits for it and tells its failure too.
     fn close_each(&self, op: Option<Sym>, selected: &[Rc<Activation>]) -> Vec<Rc<Released>> {
-        selected.iter().map(|activation| self.close(op, activation, CloseCause::Drained, false)).collect()
+        let is_owned = |activation: &Activation| {
+            let owner = activation.owner.borrow().as_ref().and_then(std::rc::Weak::upgrade);
+            owner.is_some_and(|owner| selected.iter().any(|other| Rc::ptr_eq(other, &owner)))
+        };
+        let tops: Vec<bool> = selected.iter().map(|activation| !is_owned(activation)).collect();
+        let releases = selected.iter().map(|activation| self.close(op, activation, CloseCause::Drained, false));
+        releases.zip(tops).filter_map(|(released, is_top)| is_top.then_some(released)).collect()
     }
 
     /// A turn that waits for the release of its own agent waits for itself.

@@ -73,6 +73,7 @@ impl Told for ReadError {
 impl Told for CreateError {
     fn told(&self) -> &'static str {
         match self {
+            Self::Revoked => "its setup was revoked before it was published",
             Self::Taken => "it is live or being opened already",
             Self::Stored => "it is stored already",
             Self::Cancelled => "it was cancelled",

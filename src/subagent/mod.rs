@@ -14,6 +14,8 @@
 //! | `binding` | the manager coming and going with the agents that it is bound to |
 //! | `listing`, `catalog` | the listings of direct children, the parent's rows |
 //! | `queue` | changes to pending messages from outside |
+//! | `compose` | what a child may be made of, and what it takes from its parent |
+//! | `setup` | contributions to the setup of every child |
 //!
 //! Everything between two awaits is one uninterrupted span. An observer may call back into any of this at any emitted fact, so no borrow is
 //! alive across one, and whatever was checked before a fact is checked again after it where it matters.
@@ -21,6 +23,7 @@
 mod activation;
 mod binding;
 mod catalog;
+mod compose;
 mod delivery;
 pub(crate) mod depth;
 mod descriptor;
@@ -35,6 +38,7 @@ mod run;
 mod run_schema;
 mod runs;
 mod settlement;
+mod setup;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -60,9 +64,10 @@ use crate::providers::fork::Fork;
 use crate::providers::in_process::InProcess;
 use crate::providers::spawn::Spawn;
 use crate::session::SessionStore;
-use crate::session::event::Message;
+use crate::session::event::{Message, ModelName};
 use crate::tools::Toolbox;
 
+pub use self::compose::{Captured, InvalidModels, MaxDepth};
 pub use self::error::SubagentError;
 pub(crate) use self::error::Told;
 pub use self::interrupt::InterruptAuthority;
@@ -74,6 +79,7 @@ pub use self::queue::QueueChange;
 pub use self::run::{DIAGNOSTIC_LIMIT, ProviderRun, Release, Run, RunFault, RunResult, Settled, limit_diagnostic};
 pub use self::run_schema::{Mismatch, OutputSchema, UnsupportedSchema};
 pub use self::runs::RunStart;
+pub use self::setup::{Contribution, Scripted, Setups};
 pub use self::start::{ContinuableStart, Started};
 
 /// The continuation manager of one host.
@@ -94,6 +100,9 @@ pub struct Subagents {
     pools: RefCell<BTreeMap<Sym, Weak<Pool>>>,
     listeners: Listeners,
     toolbox: Toolbox,
+    setups: Rc<Setups>,
+    /// The models that a session which is composed now may choose from for its children.
+    models: RefCell<Option<Rc<[ModelName]>>>,
     this: Weak<Self>,
 }
 
@@ -115,6 +124,7 @@ impl Subagents {
         let in_process = InProcess::new(env.clone(), registry.clone());
         let built_in: [(_, Rc<dyn Provider>); 2] =
             [("spawn", Rc::new(Spawn(in_process.clone()))), ("fork", Rc::new(Fork(in_process)))];
+        let setups = Setups::new(env.clone());
         Rc::new_cyclic(|this| Self {
             providers: Providers::new(env.clone(), built_in),
             locks: ChildLocks::new(env.clone()),
@@ -130,6 +140,8 @@ impl Subagents {
             scopes: RefCell::default(),
             materializing: RefCell::default(),
             pools: RefCell::default(),
+            setups,
+            models: RefCell::default(),
             this: this.clone(),
         })
     }
@@ -168,6 +180,12 @@ impl Subagents {
     #[must_use]
     pub fn toolbox(&self) -> &Toolbox {
         &self.toolbox
+    }
+
+    /// The contributions to the setup of every child.
+    #[must_use]
+    pub fn setups(&self) -> &Rc<Setups> {
+        &self.setups
     }
 
     /// The providers of this host.

@@ -11,6 +11,7 @@ use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::sometimes;
 use hostproof_spec::wire::{FaultTarget, HoldPoint};
 
+use super::compose::Captured;
 use super::error::SubagentError;
 use super::run::ProviderRun;
 use super::run_schema::OutputSchema;
@@ -47,6 +48,8 @@ pub struct StartRequest {
     pub signal: Signal,
     /// What the child is made of, as far as the caller says it.
     pub options: ChildOptions,
+    /// What was fixed for a child in this host, from its options and from its parent as it was when the run was asked for.
+    pub captured: Captured,
     /// What a structured result must look like.
     pub output_schema: Option<Rc<OutputSchema>>,
     /// Absolute delegation-depth cap.

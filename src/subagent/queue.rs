@@ -39,8 +39,9 @@ impl Subagents {
             || SubagentError::coded("QUEUE_ITEM_NOT_FOUND", format!("no pending message \"{}\" is there", self.text(message)));
         let agent = self.registry.get(target).ok_or_else(not_found)?;
         let session = agent.session();
-        if session.header().subagent && descriptor::resumable(self.rules, session.inherited(), session.records().iter()).is_err()
-        {
+        let is_open = !session.header().subagent
+            || descriptor::admits_queue_control(self.rules, session.inherited(), session.records().iter());
+        if !is_open {
             return Err(SubagentError::plain(
                 RefusalClass::Busy,
                 format!("session \"{}\" is owned by its parent", self.text(target)),

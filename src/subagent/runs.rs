@@ -91,6 +91,8 @@ impl Subagents {
         self.must_support(&start, provider.capabilities())?;
         let max_depth = depth_cap(start.max_depth)?;
         let output_schema = start.output_schema.as_deref().map(schema).transpose()?;
+        // Everything that the child takes from its parent is taken before anything is awaited.
+        let captured = self.capture(parent, Some(&start.options), 0)?;
         let identity = descriptor::one_shot(self.rules, &start.provider, start.label.clone());
 
         let scope = Rc::new(RunScope { signal: signal.child_token(), run: RefCell::default(), decided: Latch::default() });
@@ -104,6 +106,7 @@ impl Subagents {
             prompt: start.content.clone(),
             signal: scope.signal.clone(),
             options: start.options,
+            captured,
             output_schema,
             max_depth,
             descriptor: identity.clone(),

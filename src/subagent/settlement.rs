@@ -177,6 +177,9 @@ impl Subagents {
         if parent_first {
             self.await_children(&children, &mut failures).await;
         }
+        if let Err(error) = self.setups.release_all(op, &activation.setups) {
+            failures.push(error.to_string());
+        }
         let failed = teardown_failure(self.text(activation.session).as_ref(), &failures);
         if failed.is_some() {
             outcome = Outcome::FAILED;

@@ -11,11 +11,11 @@ use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Residency;
 use hostproof_spec::sometimes;
 
-use super::activation::{Activation, Hold, Slot};
+use super::activation::{Activation, Held, Hold};
 use super::error::{SubagentError, Told};
 use super::provider::PrepareRequest;
-use super::{Barrier, Subagents, descriptor};
-use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, InboxChange};
+use super::{Barrier, Subagents, descriptor, setup};
+use crate::agent::{Agent, AgentHandle, CreateAgent, CreateError, InboxChange};
 use crate::env::{IdKind, Signal, TaskLabel};
 use crate::planted;
 use crate::session::event::{Body, CatalogRow, DescriptorRecord};
@@ -50,8 +50,8 @@ impl Subagents {
     /// child's agent exists.
     ///
     /// # Errors
-    /// `DRAINING`, `UNAUTHORIZED`, `DUPLICATE_CHILD`, `DEPTH_EXCEEDED`, `NO_PROVIDER`, `UNSUPPORTED_CAPABILITY`, `ACTIVATION_LIMIT_REACHED`,
-    /// `ACTIVATION_CLOSING`, or a failure of preparation, creation or the inbox. Nothing is left behind.
+    /// `DRAINING`, `UNAUTHORIZED`, `DUPLICATE_CHILD`, `DEPTH_EXCEEDED`, `INVALID_ARGUMENT`, `NO_PROVIDER`, `UNSUPPORTED_CAPABILITY`, `ACTIVATION_LIMIT_REACHED`,
+    /// `ACTIVATION_SETUP_REVOKED`, `ACTIVATION_CLOSING`, or a failure of preparation, creation or the inbox. Nothing is left behind.
     pub async fn start_continuable(
         &self,
         op: Option<Sym>,
@@ -73,8 +73,10 @@ impl Subagents {
         };
         self.must_be_free(parent, child)?;
         let depth = self.child_depth(parent, start.max_depth)?;
-        let composition = Composition::of_child(parent.composition(), start.options.as_deref(), depth);
-        let identity = descriptor::fresh(self.rules, &start.provider, &start.label, &composition);
+        // Everything that the child takes from its parent is taken before anything is awaited.
+        let mut captured = self.capture(parent, start.options.as_deref(), depth)?;
+        self.describe(op, parent, child, &captured);
+        let identity = descriptor::fresh(self.rules, &start.provider, &start.label, &captured.composition);
         // An idle parent that is itself a child must not settle while its first child is being prepared.
         let _hold = match self.activation_of(parent) {
             Some(owner) if self.rules.residency == Residency::InboxEmpty => Some(Hold::on(owner)),
@@ -83,6 +85,10 @@ impl Subagents {
 
         let request = PrepareRequest { child, parent: parent.clone(), signal: signal.clone() };
         let prepared = self.providers.prepare(&start.provider, request).await?;
+        if planted!(self.env, C02) {
+            captured.policy = self.delegated(parent);
+            self.tell_captured(op, parent, child, captured.policy);
+        }
         self.unless_aborted(&signal)?;
         self.admit(parent)?;
 
@@ -95,6 +101,10 @@ impl Subagents {
         self.parts().must_persist()?;
         let barrier = self.begin_materializing(parent)?;
         let slot = self.take_slot(parent)?;
+        let setups = self.setups.install(op, child)?;
+        // What the child may do is written before who it is: a log that was torn anywhere between is no child.
+        let mut seed = captured.records(&prepared.inherited);
+        seed.push(Body::Descriptor(DescriptorRecord::Known(identity)));
         let created = self
             .registry
             .create(CreateAgent {
@@ -104,17 +114,19 @@ impl Subagents {
                 parent: Some(parent.id()),
                 subagent: true,
                 depth,
-                seed: vec![Body::Descriptor(DescriptorRecord::Known(identity))],
+                seed,
                 inherited: prepared.inherited,
                 signal: self.creation_signal(&signal),
                 open_writer: planted!(self.env, P04),
                 check_stored: start.child.is_some(),
-                composition,
+                composition: captured.composition,
+                gate: self.gate(&setups),
             })
             .await;
         let handle = match created {
             Ok(handle) => handle,
             Err(error) => {
+                self.setups.take_back(op, &setups);
                 sometimes!(self.env, matches!(error, CreateError::Stored), "subagent/reserved-id-stored");
                 if planted!(self.env, M45) {
                     std::mem::forget(slot);
@@ -123,7 +135,7 @@ impl Subagents {
             }
         };
         registered(&handle.agent);
-        let activation = self.install(op, handle, parent, &barrier, slot, true);
+        let activation = self.install(op, handle, parent, &barrier, Held { slot, setups }, true);
 
         let accepted = self.publish(op, parent, &activation, &signal).and_then(|()| {
             sometimes!(self.env, activation.is_closing(), "subagent/drain-during-publication");
@@ -199,7 +211,8 @@ impl Subagents {
         self.must_be_open(activation)
     }
 
-    fn must_be_open(&self, activation: &Activation) -> Result<(), SubagentError> {
+    /// Whether messages may still enter or leave an epoch.
+    pub(super) fn must_be_open(&self, activation: &Activation) -> Result<(), SubagentError> {
         if activation.is_closing() {
             return Err(SubagentError::coded(
                 "ACTIVATION_CLOSING",
@@ -270,6 +283,7 @@ impl Subagents {
         match error {
             CreateError::Cancelled => SubagentError::aborted(),
             CreateError::Taken | CreateError::Stored => self.duplicate(child),
+            CreateError::Revoked => setup::revoked(&self.text(child)),
             error => SubagentError::plain(
                 RefusalClass::Failed,
                 format!("subagent \"{}\" could not be created: {}", self.text(child), error.told()),
@@ -285,7 +299,7 @@ impl Subagents {
         handle: AgentHandle,
         parent: &Agent,
         barrier: &Barrier,
-        slot: Option<Slot>,
+        held: Held,
         fresh: bool,
     ) -> Rc<Activation> {
         let agent = handle.agent.clone();
@@ -305,7 +319,8 @@ impl Subagents {
             generation: Cell::new(0),
             bell: super::wait::Bell::default(),
             closing: RefCell::default(),
-            slot: RefCell::new(slot),
+            slot: RefCell::new(held.slot),
+            setups: held.setups,
             handle,
         });
         self.resident.borrow_mut().insert(activation.session, activation.clone());

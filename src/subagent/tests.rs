@@ -15,6 +15,7 @@ use crate::host::Host;
 use crate::operation::{Driver, Pending};
 use crate::testing::World;
 
+mod composed;
 mod identity;
 mod listing;
 

@@ -25,6 +25,10 @@ const OBSERVED: &[(&str, &[&str])] = &[
     ("observe:loads", &["log-loaded", "repaired"]),
     ("observe:rows", &["catalog-row"]),
     ("observe:sessions", &["inherited", "pre-step", "maintained", "compacted"]),
+    (
+        "observe:composition",
+        &["described", "composed", "policy-captured", "policy-is", "setup-installed", "setup-released", "setup-changed"],
+    ),
     ("observe:scopes", &["scope-closed", "scope-opened"]),
     ("observe:durable", &["durable"]),
     ("observe:tools", &["tool-offered", "tool-started", "tool-ended"]),

@@ -174,6 +174,9 @@ type Made = (Operation, Option<String>);
 
 struct Generator<'a> {
     chooser: &'a Chooser,
+    class: WorkloadClass,
+    /// Setup contributions that were registered so far.
+    setups: u32,
     rules: &'static Rules,
     on: FaultSet,
     weights: Vec<(Verb, u32)>,
@@ -265,7 +268,7 @@ impl Generator<'_> {
             child,
             content: self.content(),
             max_depth: if self.chance(ARGUMENT, 8, 40) { Some(1) } else { None },
-            options: None,
+            options: if self.class == WorkloadClass::Whole { whole::options(self) } else { None },
         };
         if !taken {
             let (depth, fresh) = (self.sessions[parent].depth + 1, reserved.is_none());
@@ -495,6 +498,14 @@ impl Generator<'_> {
     }
 
     fn trigger(&mut self, phase: &Phase) -> TriggerArm {
+        if self.class == WorkloadClass::Whole
+            && let Some((on, verb)) = whole::observer(self)
+        {
+            let (nth, call) = (1, self.call(verb));
+            let trigger = format!("t{}", self.ops);
+            self.ops += 1;
+            return TriggerArm { trigger, on: on.to_owned(), session: None, nth, act: TriggerAct::Call { call } };
+        }
         let on = OBSERVED[self.pick(OBSERVER, 0, OBSERVED.len())].to_owned();
         let session = (!self.sessions.is_empty() && self.chance(OBSERVER, 1, 400)).then(|| self.any(2).id.clone());
         let nth = 1 + u32::try_from(self.pick(OBSERVER, 3, 5)).expect("small");
@@ -633,6 +644,8 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
     }
     let mut generator = Generator {
         chooser,
+        class,
+        setups: 0,
         rules,
         on,
         weights,

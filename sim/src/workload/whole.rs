@@ -3,12 +3,15 @@
 //! A family is one file beside this one: how often its operations are asked for, and what they are about.
 
 use hostproof_spec::history::Verb;
+use hostproof_spec::operation::ChildOptions;
 use hostproof_spec::revision::Rules;
 
 use super::{Generator, Made, Workload};
 
 pub(super) mod sessions;
 mod tools;
+
+mod children;
 
 /// One family of operations.
 struct Family {
@@ -18,7 +21,7 @@ struct Family {
     operation: fn(&mut Generator<'_>, Verb) -> Option<Made>,
 }
 
-const FAMILIES: &[Family] = &[tools::FAMILY, sessions::FAMILY];
+const FAMILIES: &[Family] = &[tools::FAMILY, sessions::FAMILY, children::FAMILY];
 
 /// The weights of every family.
 pub(super) fn weights(rules: &Rules) -> Vec<(Verb, u32)> {
@@ -33,4 +36,14 @@ pub(super) fn operation(generator: &mut Generator<'_>, verb: Verb) -> Option<Mad
 /// What a workload is beside its operations: what its processes are composed of, and what the model calls.
 pub(super) fn compose(generator: &Generator<'_>, workload: &mut Workload) {
     tools::compose(generator, workload);
+}
+
+/// Options of the start of a child.
+pub(super) fn options(generator: &Generator<'_>) -> Option<Box<ChildOptions>> {
+    children::options(generator)
+}
+
+/// What an observer listens to and asks for, if it is one that only these workloads have.
+pub(super) fn observer(generator: &mut Generator<'_>) -> Option<(&'static str, Verb)> {
+    children::observer(generator)
 }

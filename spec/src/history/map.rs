@@ -173,6 +173,15 @@ impl<I> Fact<I> {
             Self::PreStep { session, turn, step, verdict } => Fact::PreStep { session: f(session), turn, step, verdict },
             Self::Maintained { session, active } => Fact::Maintained { session: f(session), active },
             Self::Compacted { session, seq, replaced } => Fact::Compacted { session: f(session), seq, replaced },
+            Self::Described { session, aspect, value } => Fact::Described { session: f(session), aspect, value: f(value) },
+            Self::Composed { session, agent, aspect, value } => {
+                Fact::Composed { session: f(session), agent: f(agent), aspect, value: f(value) }
+            }
+            Self::PolicyCaptured { parent, child, policy } => Fact::PolicyCaptured { parent: f(parent), child: f(child), policy },
+            Self::PolicyIs { session, policy } => Fact::PolicyIs { session: f(session), policy },
+            Self::SetupInstalled { session, setup } => Fact::SetupInstalled { session: f(session), setup: f(setup) },
+            Self::SetupReleased { session, setup } => Fact::SetupReleased { session: f(session), setup: f(setup) },
+            Self::SetupChanged { setup, registered } => Fact::SetupChanged { setup: f(setup), registered },
         }
     }
 
@@ -242,6 +251,13 @@ impl<I> Fact<I> {
             Self::PreStep { .. } => "pre-step",
             Self::Maintained { .. } => "maintained",
             Self::Compacted { .. } => "compacted",
+            Self::Described { .. } => "described",
+            Self::Composed { .. } => "composed",
+            Self::PolicyCaptured { .. } => "policy-captured",
+            Self::PolicyIs { .. } => "policy-is",
+            Self::SetupInstalled { .. } => "setup-installed",
+            Self::SetupReleased { .. } => "setup-released",
+            Self::SetupChanged { .. } => "setup-changed",
         }
     }
 
@@ -291,8 +307,16 @@ impl<I> Fact<I> {
             | Self::Inherited { session, .. }
             | Self::PreStep { session, .. }
             | Self::Maintained { session, .. }
-            | Self::Compacted { session, .. } => Some(session),
-            Self::Owned { child, .. } | Self::Disowned { child, .. } | Self::CatalogRow { child, .. } => Some(child),
+            | Self::Compacted { session, .. }
+            | Self::Described { session, .. }
+            | Self::Composed { session, .. }
+            | Self::PolicyIs { session, .. }
+            | Self::SetupInstalled { session, .. }
+            | Self::SetupReleased { session, .. } => Some(session),
+            Self::Owned { child, .. }
+            | Self::Disowned { child, .. }
+            | Self::CatalogRow { child, .. }
+            | Self::PolicyCaptured { child, .. } => Some(child),
             Self::Invoked { target, .. } => target.as_ref(),
             Self::Succeeded { child, .. } => child.as_ref(),
             Self::Fault { session, .. } => session.as_ref(),
@@ -309,7 +333,8 @@ impl<I> Fact<I> {
             | Self::ProviderAdded { .. }
             | Self::ProviderRemoved { .. }
             | Self::PartChanged { .. }
-            | Self::ListenerChanged { .. } => None,
+            | Self::ListenerChanged { .. }
+            | Self::SetupChanged { .. } => None,
         }
     }
 }

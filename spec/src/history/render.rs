@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
-use super::{Authority, Event, Fact, Row, Source};
+use super::{Authority, Event, Fact, Policy, Row, Source};
 use crate::names::{Names, Sym};
 
 /// One event as one line: counter, process and incarnation, span (where known), operation and acting object (where known), then what happened.
@@ -63,6 +63,17 @@ fn source(names: &Names, source: Source<Sym>) -> String {
 
 fn at(seq: Option<u32>) -> String {
     seq.map(|seq| format!(" (seq {seq})")).unwrap_or_default()
+}
+
+fn policy_words(policy: Policy) -> String {
+    let one = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
+    let parts = [
+        one("sandbox", policy.sandbox.as_ref().map(word)),
+        one("approval", policy.approval.as_ref().map(word)),
+        one("preset", policy.preset.as_ref().map(word)),
+    ];
+    let said: Vec<String> = parts.into_iter().flatten().collect();
+    if said.is_empty() { "the deployment's".to_owned() } else { said.join(", ") }
 }
 
 fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result {
@@ -251,6 +262,21 @@ fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result
         Fact::Maintained { session, active: false } => write!(line, "{}: idle phase given back", t(session)),
         Fact::Compacted { session, seq, replaced } => {
             write!(line, "{}: the summary at seq {seq} stands for {replaced} messages", t(session))
+        }
+        Fact::Described { session, aspect, value } => {
+            write!(line, "{}: to be made with {} {}", t(session), word(&aspect), t(value))
+        }
+        Fact::Composed { session, agent, aspect, value } => {
+            write!(line, "{}: {} is made with {} {}", t(session), t(agent), word(&aspect), t(value))
+        }
+        Fact::PolicyCaptured { parent, child, policy } => {
+            write!(line, "{}: takes from {}: {}", t(child), t(parent), policy_words(policy))
+        }
+        Fact::PolicyIs { session, policy } => write!(line, "{}: its policy is {}", t(session), policy_words(policy)),
+        Fact::SetupInstalled { session, setup } => write!(line, "{}: contribution {} installed", t(session), t(setup)),
+        Fact::SetupReleased { session, setup } => write!(line, "{}: contribution {} released", t(session), t(setup)),
+        Fact::SetupChanged { setup, registered } => {
+            write!(line, "contribution {} {}", t(setup), if registered { "registered" } else { "removed" })
         }
     }
 }

@@ -43,6 +43,8 @@ pub enum Field {
     Listeners,
     /// Inherited, pre-step, maintained, compacted.
     Sessions,
+    /// Described, composed, policies and setup contributions.
+    Composition,
 }
 
 /// A set of [`Field`]s.
@@ -105,6 +107,7 @@ impl FieldSet {
                 "observe:parts" => Field::Parts,
                 "observe:listeners" => Field::Listeners,
                 "observe:sessions" => Field::Sessions,
+                "observe:composition" => Field::Composition,
                 _ => continue,
             };
             set = set.with(field);

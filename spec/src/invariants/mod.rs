@@ -7,6 +7,7 @@
 
 mod acceptance;
 mod authority;
+mod composition;
 mod durable;
 mod edges;
 mod fields;
@@ -23,6 +24,7 @@ mod parts;
 mod rejected_start;
 mod release_order;
 mod sessions;
+mod setups;
 mod table;
 #[cfg(test)]
 mod testing;
@@ -171,6 +173,8 @@ invariants! {
     tools: tools::Tools = tools::ABOUT;
     parts: parts::Parts = parts::ABOUT;
     sessions: sessions::Sessions = sessions::ABOUT;
+    composition: composition::Composition = composition::ABOUT;
+    setups: setups::Setups = setups::ABOUT;
 }
 
 /// All invariants over one history at a time.

@@ -65,6 +65,41 @@ pub const HOST_TESTS: &[HostTest] = &[
     test("subagent::tests::an_interrupt_judges_the_caller_before_the_target", &["CODE-01", "CODE-05", "INT-05", "INT-06"]),
     test("subagent::tests::an_interrupt_stops_one_turn_and_keeps_the_queue_and_the_descendants", &["ACT-03"]),
     test("subagent::tests::children_are_listed_in_order_whatever_one_of_them_looks_like", &["CANCEL-04", "CODE-01"]),
+    test(
+        "subagent::tests::composed::a_child_begins_with_the_policy_that_its_parent_had_when_it_was_asked_for",
+        &["PERM-01", "PERM-02", "PERM-03"],
+    ),
+    test(
+        "subagent::tests::composed::a_child_is_made_of_what_its_caller_asked_and_of_what_its_log_says_ever_after",
+        &["COMP-01", "COMP-02", "COMP-09", "COMP-10"],
+    ),
+    test(
+        "subagent::tests::composed::a_child_is_not_published_with_a_contribution_that_was_revoked_while_it_was_made",
+        &["SETUP-01", "SETUP-02"],
+    ),
+    test(
+        "subagent::tests::composed::a_child_takes_the_route_of_its_parent_but_no_effort_for_another_model",
+        &["COMP-01", "COMP-08"],
+    ),
+    test(
+        "subagent::tests::composed::a_contribution_that_goes_leaves_every_child_at_once_and_one_that_comes_waits_for_the_next",
+        &["SETUP-03"],
+    ),
+    test(
+        "subagent::tests::composed::a_failing_contribution_is_the_reason_that_the_caller_sees_and_the_others_are_taken_back",
+        &["SETUP-04"],
+    ),
+    test("subagent::tests::composed::a_filter_hides_a_tool_and_a_call_of_it_is_answered_like_one_of_nobody", &["COMP-05"]),
+    test("subagent::tests::composed::a_filter_that_says_nothing_or_names_a_tool_that_is_nowhere_starts_nobody", &["COMP-05"]),
+    test(
+        "subagent::tests::composed::a_fork_begins_with_what_was_captured_and_not_with_what_it_inherited",
+        &["PERM-02", "PERM-03"],
+    ),
+    test("subagent::tests::composed::a_persona_stands_in_front_of_the_deployments_for_one_child_alone", &["COMP-07"]),
+    test("subagent::tests::composed::a_rebuilt_child_has_the_policy_of_its_own_log", &["PERM-04"]),
+    test("subagent::tests::composed::a_session_freezes_its_models_and_its_children_take_the_frozen_list", &["COMP-06"]),
+    test("subagent::tests::composed::only_the_sessions_own_choice_is_written_into_a_child", &["PERM-02", "PERM-03"]),
+    test("subagent::tests::composed::what_a_child_may_do_stands_in_its_log_before_who_it_is", &["PERM-05"]),
     test("subagent::tests::depth_provider_and_parent_are_checked_before_anything_exists", &["CODE-01", "PROV-01", "START-10"]),
     test("subagent::tests::identity::a_child_is_owned_by_its_resident_parent_before_it_runs", &["ACT-06"]),
     test("subagent::tests::identity::a_child_is_the_same_session_in_every_epoch", &["ACT-08", "LOG-03", "START-12"]),

@@ -15,6 +15,7 @@ mod auth;
 mod cancel;
 mod cat;
 mod code;
+mod comp;
 mod deliv;
 mod drain;
 mod dur;
@@ -28,9 +29,11 @@ mod live;
 mod log;
 mod notice;
 mod part;
+mod perm;
 mod prov;
 pub mod races;
 mod settle;
+mod setup;
 mod start;
 mod tail;
 mod tool;
@@ -212,6 +215,9 @@ pub const AREAS: &[Area] = &[
     Area { name: "PROV", title: "providers, capabilities and policies", rows: prov::ROWS },
     Area { name: "PART", title: "services and tools that come and go", rows: part::ROWS },
     Area { name: "TOOL", title: "what a model may call", rows: tool::ROWS },
+    Area { name: "COMP", title: "what an agent is made of", rows: comp::ROWS },
+    Area { name: "PERM", title: "permissions of children", rows: perm::ROWS },
+    Area { name: "SETUP", title: "contributions to the setup of children", rows: setup::ROWS },
 ];
 
 /// Every requirement, in reading order.

@@ -190,6 +190,7 @@ fn ask(env: &Rc<TokioEnv>, turn: u32, signal: &Signal) -> LocalFuture<ModelAnswe
         session,
         turn,
         step: 1,
+        persona: None,
         messages: Vec::new(),
         tools: Offer::default(),
         signal: signal.clone(),

@@ -26,6 +26,7 @@ fn made(stage: &Stage, id: &str, subagent: bool, seed: Vec<Body>, inherited: Vec
         open_writer: true,
         check_stored: true,
         composition: Composition::default(),
+        gate: None,
     };
     let registry = stage.driver.host().registry().clone();
     stage.world.block_on(async move { registry.create(spec).await }).expect("nobody has the id")
