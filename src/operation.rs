@@ -389,6 +389,15 @@ impl Driver {
                 Operation::ForkSession { source, session, cut } => {
                     self.fork_session(by, call, names.intern(source), names.intern(session), *cut, signal).await
                 }
+                Operation::PromptChild { parent, child, steer, content } => {
+                    let (parent, child) = (names.intern(parent), names.intern(child));
+                    let content = Rc::from(content.as_str());
+                    let message = subagents.prompt_child(by, parent, child, *steer, content, signal.clone()).await?;
+                    if let Some(agent) = self.host.registry().get(child) {
+                        self.bind(call, &agent);
+                    }
+                    Ok(Answer { message: Some(message), ..Answer::default() })
+                }
                 Operation::Compact { agent, keep, content } => {
                     self.compact(op, &self.named(agent)?, *keep, Rc::from(content.as_str()), signal).await
                 }

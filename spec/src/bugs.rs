@@ -140,6 +140,7 @@ bugs! {
     C03 Whole ALL "COMP-06" "composition" true "a child may choose from the models of the setting, not from those that its parent froze";
     C04 Whole ALL "PERM-04" "composition" true "a rebuilt child takes the policy that its parent has now";
     C05 Whole ALL "SETUP-02" "setups" true "a child is published though a contribution was revoked while it was made";
+    Q07 Whole SINCE_0806 "AUTH-11" "authority" true "a person's message reaches a child by the address of anybody";
 }
 
 impl fmt::Display for Bug {

@@ -134,6 +134,8 @@ verbs! {
     AddSetup,
     /// Remove a contribution to the setup of children.
     RemoveSetup,
+    /// A person's message to a child, through its live parent.
+    PromptChild,
 }
 
 /// By what right an operation acts.

@@ -227,6 +227,18 @@ pub enum Operation {
         /// Its name.
         setup: String,
     },
+    /// A person's message to a continuable child, by the durable address of the child. Its exact parent must be live; the child need not be.
+    PromptChild {
+        /// The direct parent's session.
+        parent: String,
+        /// The child's session.
+        child: String,
+        /// Whether it is for the nearest step instead of a turn of its own.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        steer: bool,
+        /// What it says.
+        content: Content,
+    },
 }
 
 /// How much of a log a fork copies. What is copied must not end inside a turn.
@@ -477,6 +489,7 @@ impl Operation {
             Self::SelectModels { .. } => Verb::SelectModels,
             Self::AddSetup { .. } => Verb::AddSetup,
             Self::RemoveSetup { .. } => Verb::RemoveSetup,
+            Self::PromptChild { .. } => Verb::PromptChild,
         }
     }
 
@@ -508,6 +521,7 @@ impl Operation {
             | Self::Flush { session }
             | Self::ForkSession { session, .. }
             | Self::ArmPreStep { session, .. }
+            | Self::PromptChild { child: session, .. }
             | Self::Deliver { target: session, .. }
             | Self::Interrupt { target: session, .. }
             | Self::ListChildren { parent: session }
@@ -524,7 +538,9 @@ impl Operation {
     #[must_use]
     pub fn authority(&self) -> Authority<&str> {
         match self {
-            Self::Interrupt { by: InterruptBy::User { parent }, .. } => Authority::Address { parent },
+            Self::Interrupt { by: InterruptBy::User { parent }, .. } | Self::PromptChild { parent, .. } => {
+                Authority::Address { parent }
+            }
             Self::QueueEdit { target, .. } | Self::QueueRemove { target, .. } | Self::QueueSteer { target, .. } => {
                 Authority::Address { parent: target }
             }

@@ -302,6 +302,15 @@ words! {
         /// Damage.
         Refused,
     }
+    /// How a person's message reaches a child through its parent.
+    HumanDelivery {
+        /// Not at all.
+        None,
+        /// For a later turn.
+        Queue,
+        /// For a later turn or the nearest step.
+        QueueOrSteer,
+    }
     /// What happens to queued messages after a failed or refused turn.
     AfterFailure {
         /// The next one starts a turn.
@@ -497,6 +506,8 @@ rules! {
     merged_inspection: bool = false, false, false;
     /// What happens to queued messages after a failed or refused turn (released hosts park them).
     after_failure: AfterFailure = AfterFailure::GoOn, AfterFailure::GoOn, AfterFailure::GoOn;
+    /// How a person's message reaches a child through its live parent.
+    human_delivery: HumanDelivery = HumanDelivery::None, HumanDelivery::Queue, HumanDelivery::QueueOrSteer;
 }
 
 impl ListingServices {

@@ -517,6 +517,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("drain", "descendants can be drained"),
     ("drain-children", "selected children can be drained"),
     ("resume-root", "top-level sessions can be rebuilt from storage"),
+    ("prompt-child", "a person's message reaches a child through its live parent"),
     ("fork", "a session is copied up to the end of a turn into a new one"),
     ("compaction", "a summary takes the place of what the model was shown"),
     ("maintenance", "the idle phase of an agent can be claimed"),

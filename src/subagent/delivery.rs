@@ -6,7 +6,7 @@ use std::rc::Rc;
 use hostproof_spec::history::{List, Source};
 use hostproof_spec::names::Sym;
 use hostproof_spec::refusal::RefusalClass;
-use hostproof_spec::revision::Messaging;
+use hostproof_spec::revision::{HumanDelivery, Messaging};
 use hostproof_spec::sometimes;
 
 use super::activation::{Activation, Held};
@@ -15,6 +15,13 @@ use super::{Subagents, descriptor, setup};
 use crate::agent::{Agent, Composition, CreateError, ResumeAgent, persona};
 use crate::env::Signal;
 use crate::planted;
+
+/// A message on its way to a child: from whom, what, and to which list.
+struct Letter {
+    source: Source<Sym>,
+    blocks: Vec<Rc<str>>,
+    list: List,
+}
 
 impl Subagents {
     /// Delivers a message to a known direct child, or under adjacent messaging from a resident child to its direct parent. Resolves with the
@@ -36,6 +43,59 @@ impl Subagents {
         if self.rules.messaging == Messaging::Adjacent && sender.session().header().owner() == Some(target) {
             return self.deliver_up(op, sender, target, content, &signal);
         }
+        let letter = Letter {
+            source: Source::Agent { sender: sender.id() },
+            blocks: self.blocks(sender, &content),
+            list: self.rules.messaging.list(),
+        };
+        self.hand_over(op, sender, target, letter, signal).await
+    }
+
+    /// Delivers a person's message to a continuable child through its exact live direct parent: for a later turn, or (`steer`) for the nearest step. The same admission as between
+    /// agents; the source stays the person.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_CAPABILITY` where the revision has no such delivery, `PARENT_UNAVAILABLE`, and those of [`Subagents::deliver`].
+    pub async fn prompt_child(
+        &self,
+        op: Option<Sym>,
+        parent: Sym,
+        child: Sym,
+        steer: bool,
+        content: Rc<str>,
+        signal: Signal,
+    ) -> Result<Sym, SubagentError> {
+        let _inside = self.enter()?;
+        let admitted = match self.rules.human_delivery {
+            HumanDelivery::None => false,
+            HumanDelivery::Queue => !steer,
+            HumanDelivery::QueueOrSteer => true,
+        };
+        if !admitted {
+            return Err(SubagentError::coded("UNSUPPORTED_CAPABILITY", "this revision of the contract has no such delivery"));
+        }
+        if content.trim().is_empty() {
+            return Err(SubagentError::coded("INVALID_ARGUMENT", "a message must not be empty"));
+        }
+        self.unless_aborted(&signal)?;
+        // Q07: whoever the parent is, the address is not compared.
+        let owner = self.registry.get(child).and_then(|agent| agent.header().owner()).filter(|_| planted!(self.env, Q07));
+        let through = self.live_parent(owner.unwrap_or(parent))?;
+        self.admit(&through)?;
+        let list = if steer { List::NextStep } else { List::NextTurn };
+        let letter = Letter { source: Source::User, blocks: vec![content], list };
+        self.hand_over(op, &through, child, letter, signal).await
+    }
+
+    /// The way of every message to a child: under its lock, to the epoch that it is in or to a new one.
+    async fn hand_over(
+        &self,
+        op: Option<Sym>,
+        sender: &Agent,
+        target: Sym,
+        letter: Letter,
+        signal: Signal,
+    ) -> Result<Sym, SubagentError> {
         let _own = if planted!(self.env, P05) && target != sender.id() {
             let own = self.locks.enter(sender.id()).await;
             let _ = self.store.flush(sender.id()).await;
@@ -53,7 +113,7 @@ impl Subagents {
             self.admit(sender)?;
             let Some(activation) = self.activation(target) else {
                 let activation = self.cold_resume(op, sender, target, &signal).await?;
-                let accepted = self.accept(op, sender, &activation, &content, &signal);
+                let accepted = self.accept(op, sender, &activation, letter, &signal);
                 if accepted.is_err() {
                     sometimes!(self.env, true, "subagent/cold-resume-rolled-back");
                     self.roll_back(op, &activation).await;
@@ -62,7 +122,7 @@ impl Subagents {
                 return accepted;
             };
             let Some(released) = activation.released() else {
-                return self.accept(op, sender, &activation, &content, &signal);
+                return self.accept(op, sender, &activation, letter, &signal);
             };
             // Authority first: a stranger does not learn when an epoch ends.
             if activation.parent != sender.id() && !planted!(self.env, M05) {
@@ -81,16 +141,16 @@ impl Subagents {
         op: Option<Sym>,
         sender: &Agent,
         activation: &Rc<Activation>,
-        content: &Rc<str>,
+        letter: Letter,
         signal: &Signal,
     ) -> Result<Sym, SubagentError> {
         self.may_enter(op, sender, activation, signal)?;
         let agent = activation.agent();
         let actor = Some(sender.handle());
-        let source = Source::Agent { sender: sender.id() };
-        let message = self.mint(source, self.blocks(sender, content));
+        let Letter { source, blocks, list } = letter;
+        let message = self.mint(source, blocks);
         let id = message.id;
-        let sent = self.counted(agent, id, || match self.rules.messaging.list() {
+        let sent = self.counted(agent, id, || match list {
             List::NextStep => agent.steer(op, actor, message),
             List::NextTurn => agent.followup(op, actor, message),
         });

@@ -15,7 +15,7 @@ use hostproof::operation::{Driver, Pending};
 use hostproof_spec::bugs::BugSet;
 use hostproof_spec::history::{Event, Fact};
 use hostproof_spec::names::Sym;
-use hostproof_spec::revision::{ChildListing, Messaging, Revision, Rules};
+use hostproof_spec::revision::{ChildListing, HumanDelivery, Messaging, Revision, Rules};
 use hostproof_spec::wire::{
     Aborted, CAPABILITIES, Call, CaseBegin, Done, Empty, FaultTarget, HoldPoint, HostInfo, HostNote, Initialized, LINE_LIMIT,
     PROTOCOL, Request, RpcError, Started, SuiteNote, TriggerAct, TriggerArm,
@@ -467,6 +467,7 @@ fn capabilities(rules: &Rules) -> Vec<String> {
     let has = |name: &str| match name {
         "report" => rules.messaging == Messaging::FollowUpAndReport,
         "queue" => rules.queue_control,
+        "prompt-child" => rules.human_delivery != HumanDelivery::None,
         "observe:rows" => rules.catalog_rows,
         // Without a listing nobody can see the creation times.
         "clock" => lists,

@@ -589,6 +589,12 @@ impl Player<'_, '_> {
                 Operation::Compact { agent: agent.clone(), keep: *keep, content: text.clone() }
             }
             Step::Maintain { agent, millis, .. } => Operation::Maintain { agent: agent.clone(), millis: *millis },
+            Step::PromptChild { parent, child, text, steer, handle, message, .. } => {
+                bind.clone_from(handle);
+                let (parent, child) = (names.session(parent), names.session(child));
+                self.keep_message(&op, message.as_ref());
+                Operation::PromptChild { parent, child, steer: *steer, content: text.clone() }
+            }
             Step::Policy { session, nth, says, .. } => {
                 Operation::ArmPreStep { session: names.session(session), nth: *nth, verdict: says.clone() }
             }

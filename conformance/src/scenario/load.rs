@@ -363,6 +363,12 @@ impl Lint {
                 self.bind(at, "agent object", handle.as_ref().unwrap_or(session), |bound| &mut bound.handles);
             }
             Step::Compact { agent, .. } | Step::Maintain { agent, .. } => self.handle(at, agent),
+            Step::PromptChild { parent, child, handle, message, .. } => {
+                self.session(at, parent);
+                self.session(at, child);
+                self.optional(at, "agent object", handle.as_ref(), |bound| &mut bound.handles);
+                self.optional(at, "message", message.as_ref(), |bound| &mut bound.messages);
+            }
             // A policy may wait for a session that is yet to come.
             Step::Policy { session, .. } => {
                 self.bound.sessions.insert(session.clone());
@@ -564,6 +570,7 @@ impl Step {
                 | Self::Unmount { .. }
                 | Self::Listen { .. }
                 | Self::Unlisten { .. }
+                | Self::PromptChild { .. }
         )
     }
 
@@ -590,6 +597,7 @@ impl Step {
             | Self::Fork { op, .. }
             | Self::Compact { op, .. }
             | Self::Maintain { op, .. }
+            | Self::PromptChild { op, .. }
             | Self::Policy { op, .. }
             | Self::Mount { op, .. }
             | Self::Unmount { op, .. }

@@ -400,6 +400,27 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         op: Option<String>,
     },
+    /// A person's message to a child, through its live parent.
+    PromptChild {
+        /// The direct parent's session.
+        parent: String,
+        /// The child's session.
+        child: String,
+        /// What is said.
+        text: String,
+        /// Whether it is for the nearest step.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        steer: bool,
+        /// Handle to bind to the child's agent object.
+        #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+        handle: Option<String>,
+        /// Name of the message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
     /// Let a policy judge a step of a session before it begins.
     Policy {
         /// The session.

@@ -57,6 +57,7 @@ fn of_step(step: &Step, all: &mut BTreeSet<String>) {
         Step::Compact { .. } => add("compaction"),
         Step::Maintain { .. } => add("maintenance"),
         Step::Policy { .. } => add("pre-step"),
+        Step::PromptChild { .. } => add("prompt-child"),
         Step::Together(steps) => {
             if steps.len() > 1 {
                 add("batch");

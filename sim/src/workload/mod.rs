@@ -422,7 +422,7 @@ impl Generator<'_> {
             Some(made) => made,
             None => self.operation(Verb::ListChildren).expect("a listing can always be asked for"),
         };
-        if let Operation::Deliver { target, .. } = &operation {
+        if let Operation::Deliver { target, .. } | Operation::PromptChild { child: target, .. } = &operation {
             self.senders.push((op.clone(), target.clone()));
         }
         if let (Operation::Prompt { agent, .. }, Some(session)) =

@@ -46,7 +46,7 @@ pub(super) struct Acceptance {
 }
 
 fn delivers(verb: Option<Verb>) -> bool {
-    matches!(verb, Some(Verb::Start | Verb::Deliver | Verb::Report | Verb::Prompt))
+    matches!(verb, Some(Verb::Start | Verb::Deliver | Verb::Report | Verb::Prompt | Verb::PromptChild))
 }
 
 impl Check for Acceptance {
@@ -156,7 +156,7 @@ impl Acceptance {
         let from = actor.and_then(|actor| cx.world.session_of(actor));
         let right = match verb {
             Some(Verb::Start) => child.or(target),
-            Some(Verb::Deliver) => target,
+            Some(Verb::Deliver | Verb::PromptChild) => target,
             Some(Verb::Report) => from.and_then(|from| cx.world.parent_of(from)),
             _ => from,
         };

@@ -20,7 +20,7 @@ use crate::revision::Messaging;
 pub(super) const ABOUT: Invariant = Invariant {
     name: "authority",
     title: "every effect has its authority, in the span of the effect; a refusal has no effect",
-    requirements: &["AUTH-01", "AUTH-02", "AUTH-03", "AUTH-04", "AUTH-05", "AUTH-07", "AUTH-08", "INT-07", "INT-08"],
+    requirements: &["AUTH-01", "AUTH-02", "AUTH-03", "AUTH-04", "AUTH-05", "AUTH-07", "AUTH-08", "AUTH-11", "INT-07", "INT-08"],
     fields: &[Field::Registry, Field::Inbox, Field::Cancel, Field::Origin],
 };
 
@@ -75,6 +75,16 @@ fn inserted(cx: &mut Cx<'_>, op: Sym, session: Sym) {
                 let message =
                     format!("{} by {} reached {}, which is no edge of it", cx.name(op), cx.name(from), cx.name(session));
                 cx.broken(requirement, Some(op), Some(invoked), message);
+            }
+        }
+        Some(Verb::PromptChild) => {
+            let Some(Authority::Address { parent }) = state.authority else { return };
+            if cx.world.parent_of(session) != Some(parent) {
+                let message = format!("{} by the address of {} reached {}", cx.name(op), cx.name(parent), cx.name(session));
+                cx.broken("AUTH-11", Some(op), Some(invoked), message);
+            } else if cx.world.agent_of(parent).is_none() {
+                let message = format!("{} reached {} while its parent was not live", cx.name(op), cx.name(session));
+                cx.broken("AUTH-11", Some(op), Some(invoked), message);
             }
         }
         Some(Verb::QueueEdit | Verb::QueueRemove | Verb::QueueSteer) if target.is_some_and(|target| target != session) => {

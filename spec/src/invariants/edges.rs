@@ -180,6 +180,7 @@ impl Edges {
             let follows = |ended: StopReason| match ended {
                 StopReason::Completed => matches!(reason, StopReason::Completed | StopReason::Aborted),
                 StopReason::Interrupted => reason == StopReason::Aborted,
+                StopReason::Blocked => reason == StopReason::Refusal,
                 other => reason == other,
             };
             let idle = matches!(reason, StopReason::Completed | StopReason::Aborted);

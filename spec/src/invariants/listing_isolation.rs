@@ -131,7 +131,7 @@ impl Check for ListingIsolation {
                         }
                     }
                     Some(Verb::ListChildren) => self.listed(cx, op),
-                    Some(Verb::ResumeSession | Verb::Deliver) => {
+                    Some(Verb::ResumeSession | Verb::Deliver | Verb::PromptChild) => {
                         if let Some(parent) = state.target.and_then(|target| self.parents.get_mut(target))
                             && parent.loading == Some(op)
                         {

@@ -67,7 +67,7 @@ impl Check for ListingPure {
                 let resumes = cx.world.pending.iter().any(|op| {
                     cx.world.ops.get(*op).is_some_and(|state| {
                         state.target == Some(session)
-                            && matches!(state.verb, Some(Verb::Deliver | Verb::ResumeSession))
+                            && matches!(state.verb, Some(Verb::Deliver | Verb::PromptChild | Verb::ResumeSession))
                             && state.process == cx.event.process
                     })
                 });

@@ -91,7 +91,7 @@ impl Check for OneActivation {
             },
             Fact::LogLoaded { session, .. } => {
                 let Some(op) = cx.event.op else { return };
-                if cx.world.ops.get(op).is_none_or(|op| op.verb != Some(Verb::Deliver)) {
+                if cx.world.ops.get(op).is_none_or(|op| !matches!(op.verb, Some(Verb::Deliver | Verb::PromptChild))) {
                     return;
                 }
                 if let Some(open) = cx.world.epoch_of(session) {

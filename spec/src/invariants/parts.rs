@@ -126,7 +126,7 @@ impl Parts {
 
     fn succeeded(&self, cx: &mut Cx<'_>) {
         let Some((op, verb, invoked)) = operation(cx) else { return };
-        if matches!(verb, Verb::Start | Verb::Deliver | Verb::Report) && self.missing(Part::Agents, invoked) {
+        if matches!(verb, Verb::Start | Verb::Deliver | Verb::Report | Verb::PromptChild) && self.missing(Part::Agents, invoked) {
             let message = format!("{} succeeded though no agents service was mounted", cx.name(op));
             cx.broken("PART-03", Some(op), Some(self.since[Part::Agents as usize]), message);
         }
@@ -152,7 +152,10 @@ impl Parts {
             cx.broken(requirement, Some(op), Some(invoked), message);
         }
         let unlike = !matches!(class, RefusalClass::Unsupported | RefusalClass::InvalidArgument);
-        if matches!(verb, Verb::Start | Verb::Deliver | Verb::Report) && self.missing(Part::Agents, invoked) && unlike {
+        if matches!(verb, Verb::Start | Verb::Deliver | Verb::Report | Verb::PromptChild)
+            && self.missing(Part::Agents, invoked)
+            && unlike
+        {
             let message = format!("{} was refused otherwise than for the lack of an agents service", cx.name(op));
             cx.broken("PART-03", Some(op), Some(self.since[Part::Agents as usize]), message);
         }

@@ -15,7 +15,7 @@ use super::table::{Reset, Table};
 use super::world::Outcome;
 use super::{Check, Cx, Field, Invariant};
 use crate::composition::Part;
-use crate::history::{Fact, Verb};
+use crate::history::{Authority, Fact, Verb};
 use crate::names::Sym;
 use crate::refusal::RefusalClass;
 use crate::revision::Revision;
@@ -60,7 +60,19 @@ pub(super) struct RejectedStart {
 }
 
 fn needs_place(verb: Option<Verb>) -> bool {
-    matches!(verb, Some(Verb::Start | Verb::Deliver))
+    matches!(verb, Some(Verb::Start | Verb::Deliver | Verb::PromptChild))
+}
+
+/// The session that an operation acts from: that of its actor, or the parent by whose address a person writes. `now`: it is being called.
+fn from(cx: &Cx<'_>, op: Sym, now: bool) -> Option<Sym> {
+    let (actor, authority) = match cx.event.fact {
+        Fact::Invoked { authority, .. } if now => (cx.event.actor, Some(authority)),
+        _ => cx.world.ops.get(op).map(|state| (state.actor, state.authority))?,
+    };
+    match authority {
+        Some(Authority::Address { parent }) => Some(parent),
+        _ => actor.and_then(|actor| cx.world.session_of(actor)),
+    }
 }
 
 impl Check for RejectedStart {
@@ -156,8 +168,7 @@ impl RejectedStart {
         if cx.limits.max_active.is_none() || !cx.rules.capacity {
             return;
         }
-        let actor = |op: Sym| if Some(op) == call { cx.event.actor } else { cx.world.ops.get(op).and_then(|state| state.actor) };
-        let root = |op: Sym| Some(cx.world.root_of(cx.world.session_of(actor(op)?)?));
+        let root = |op: Sym| Some(cx.world.root_of(from(cx, op, Some(op) == call)?));
         let pending = || cx.world.pending.iter().copied().chain(call);
         let counts = |op: Sym| Some(op) == call || cx.world.ops.get(op).is_some_and(|state| needs_place(state.verb));
         for op in pending() {
@@ -179,7 +190,7 @@ impl RejectedStart {
     fn closes(&mut self, cx: &Cx<'_>, session: Option<Sym>) {
         for op in &cx.world.pending {
             let Some(state) = cx.world.ops.get(*op).filter(|state| needs_place(state.verb)) else { continue };
-            let from = state.actor.and_then(|actor| cx.world.session_of(actor));
+            let from = from(cx, *op, false);
             let covers = session.is_none_or(|session| {
                 [from, state.target, state.entered].into_iter().flatten().any(|at| cx.world.lineage(at).any(|at| at == session))
             });
@@ -199,7 +210,8 @@ impl RejectedStart {
             return Some(disposed);
         }
         let process = cx.event.process;
-        let of = actor.and_then(|actor| cx.world.session_of(actor));
+        let invoked = matches!(cx.event.fact, Fact::Invoked { .. }) && cx.event.op == Some(op);
+        let of = actor.and_then(|actor| cx.world.session_of(actor)).or_else(|| from(cx, op, invoked));
         [of, target].into_iter().flatten().find_map(|session| {
             cx.world.covered(session, process).or_else(|| cx.world.lineage(session).find_map(|at| cx.world.ending(at)))
         })

@@ -35,6 +35,8 @@ struct Open {
     at: usize,
     /// The verdict that refused a step of it.
     refused: Option<(Verdict, usize)>,
+    /// It claimed something or asked its model: a turn that was opened for nothing takes no step that could be joined.
+    works: bool,
 }
 
 #[derive(Debug, Default)]
@@ -150,6 +152,9 @@ impl Check for Sessions {
                 let log = self.logs.entry(session);
                 log.steers.retain(|(known, ..)| *known != message);
                 log.claims.push((message, seq, cx.at));
+                if let Some(open) = &mut log.open {
+                    open.works = true;
+                }
             }
             Fact::Discarded { session, message, .. } | Fact::Replaced { session, message, .. } => {
                 if let Some(log) = self.logs.get_mut(session) {
@@ -259,7 +264,7 @@ impl Sessions {
             }
             None => log.whole = false,
         }
-        log.open = Some(Open { turn, at: cx.at, refused: None });
+        log.open = Some(Open { turn, at: cx.at, refused: None, works: false });
         log.claims.clear();
         if let Some(last) = last
             && turn != last + 1
@@ -279,7 +284,8 @@ impl Sessions {
 
     fn judged(&mut self, cx: &mut Cx<'_>, session: Sym, verdict: Verdict) {
         let log = self.logs.entry(session);
-        if cx.has(Field::Log) && cx.has(Field::Durable) {
+        let in_memory = cx.world.sessions.get(session).is_some_and(|state| state.in_memory);
+        if cx.has(Field::Log) && cx.has(Field::Durable) && !in_memory {
             let durable = log.durable.unwrap_or(0);
             let lost = log.claims.iter().find(|(_, seq, _)| seq.is_some_and(|seq| seq >= durable));
             if let Some((message, _, at)) = lost {
@@ -301,7 +307,8 @@ impl Sessions {
 
     fn ended(&mut self, cx: &mut Cx<'_>, session: Sym, turn: u32, reason: StopReason) {
         let Some(log) = self.logs.get_mut(session) else { return };
-        let refused = log.open.take().filter(|open| open.turn == turn).and_then(|open| open.refused);
+        let open = log.open.take().filter(|open| open.turn == turn);
+        let refused = open.and_then(|open| open.refused);
         log.claims.clear();
         if let Some((verdict, at)) = refused {
             let lawful = match verdict {
@@ -315,7 +322,7 @@ impl Sessions {
             }
         }
         let span = cx.event.span;
-        if span != 0 && matches!(reason, StopReason::Completed | StopReason::MaxTokens) {
+        if span != 0 && open.is_some_and(|open| open.works) && matches!(reason, StopReason::Completed | StopReason::MaxTokens) {
             let log = self.logs.get(session).expect("seen above");
             if let Some((message, _, at)) = log.steers.iter().find(|(_, inserted, _)| *inserted != span) {
                 let text = format!(

@@ -17,4 +17,5 @@ pub(super) const ROWS: &[Requirement] = &[
     row("AUTH-09", May, LATER, D3, "Whether a new incarnation of a parent may interrupt or drain what was recorded under the old one is graded either way; the reference refuses.")
         .because("no authority is widened"),
     row("AUTH-10", Should, ALL, P_MANAGER, "Authority is checked before the stored log of an absent child is interpreted."),
+    row("AUTH-11", Must, LATER, WEB, "A person's message reaches a continuable child by the durable address of its direct parent, and only while that parent is live."),
 ];

@@ -22,4 +22,5 @@ pub(super) const ROWS: &[Requirement] = &[
         .because("they describe one child; refusing would orphan it for no gain in safety"),
     row("DELIV-16", Should, R0901, D5, "Descriptors of version 2 can still be resumed; version 1 is unsupported.")
         .because("an upgrade must not orphan children"),
+    row("DELIV-17", Must, R0901, ACTIVATIONS, "A person's message to a child keeps its human source; queued it opens a later turn of its own, steered it joins the nearest step."),
 ];

@@ -3,7 +3,7 @@
 
 use hostproof_spec::history::Verb;
 use hostproof_spec::operation::{Cut, Operation, StepVerdict};
-use hostproof_spec::revision::Rules;
+use hostproof_spec::revision::{HumanDelivery, Rules};
 use hostproof_spec::wire::{Call, TriggerAct, TriggerArm};
 
 use super::super::{ARGUMENT, Generator, Known, Made, OBSERVER, PACE, RESERVED, Step};
@@ -19,8 +19,9 @@ const MOST_FORKS: usize = 2;
 /// Facts of this family that an observer may act in.
 const OBSERVED: &[&str] = &["inherited", "pre-step", "maintained", "compacted"];
 
-fn weights(_rules: &Rules) -> Vec<(Verb, u32)> {
-    vec![(Verb::ForkSession, 7), (Verb::Compact, 7), (Verb::Maintain, 8), (Verb::ArmPreStep, 10)]
+fn weights(rules: &Rules) -> Vec<(Verb, u32)> {
+    let people = if rules.human_delivery == HumanDelivery::None { 1 } else { 10 };
+    vec![(Verb::ForkSession, 7), (Verb::Compact, 7), (Verb::Maintain, 8), (Verb::ArmPreStep, 10), (Verb::PromptChild, people)]
 }
 
 fn operation(generator: &mut Generator<'_>, verb: Verb) -> Option<Made> {
@@ -44,6 +45,17 @@ fn operation(generator: &mut Generator<'_>, verb: Verb) -> Option<Made> {
                 _ => StepVerdict::Reject { reason: format!("policy {}", generator.ops) },
             };
             Some((Operation::ArmPreStep { session, nth, verdict }, None))
+        }
+        Verb::PromptChild => {
+            let child = generator.child(1)?;
+            let above = generator.sessions[child].parent.expect("a child has a parent");
+            let of =
+                if generator.chance(ARGUMENT, 2, 150) { generator.pick(ARGUMENT, 3, generator.sessions.len()) } else { above };
+            let steers = generator.rules.human_delivery == HumanDelivery::QueueOrSteer;
+            let steer = generator.chance(ARGUMENT, 4, if steers { 500 } else { 100 });
+            let (parent, id) = (generator.sessions[of].id.clone(), generator.sessions[child].id.clone());
+            let operation = Operation::PromptChild { parent, child: id, steer, content: format!("say {}", generator.ops) };
+            Some((operation, Some(generator.sessions[child].handle.clone())))
         }
         _ => None,
     }
