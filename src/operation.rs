@@ -16,7 +16,7 @@ use hostproof_spec::history::{Authority, Fact};
 use hostproof_spec::names::Sym;
 use hostproof_spec::operation::{self, Cut, InterruptBy, Operation, PolicyChange};
 use hostproof_spec::refusal::RefusalClass;
-use hostproof_spec::wire::{Call, ListRow, Outcome};
+use hostproof_spec::wire::{Call, ListRow, Outcome, RunOutcome};
 use rustc_hash::FxHashMap;
 
 use crate::agent::{Agent, AgentHandle, By, Composition, CreateAgent, CreateError, ResumeAgent, StepVerdict, TeardownError};
@@ -30,7 +30,12 @@ use crate::permission;
 use crate::persistence::ReadError;
 use crate::session::event::{Body, Record};
 use crate::session::replay::{CutError, cut};
-use crate::subagent::{ContinuableStart, InterruptAuthority, ListedChild, QueueChange, Scripted, SubagentError, Told};
+use crate::subagent::{
+    ContinuableStart, InterruptAuthority, ListedChild, QueueChange, Registration, Run, RunResult, RunStart, Scripted,
+    SubagentError, Told,
+};
+
+mod runs;
 
 /// Carries out operations on one host.
 pub struct Driver {
@@ -40,6 +45,10 @@ pub struct Driver {
     roots: RefCell<BTreeMap<Sym, AgentHandle>>,
     /// The caller's signals, by operation. A late one is still raised: it must mean nothing by itself.
     signals: RefCell<FxHashMap<Sym, Signal>>,
+    /// Held runs, by the holders' names.
+    runs: RefCell<FxHashMap<Box<str>, Rc<Run>>>,
+    /// The providers that this door registered, by name.
+    registrations: RefCell<FxHashMap<Box<str>, Registration>>,
 }
 
 /// What an accepted operation answers.
@@ -51,6 +60,8 @@ pub(crate) struct Answer {
     pub message: Option<Sym>,
     /// The rows of a listing.
     pub rows: Option<Vec<ListedChild>>,
+    /// What a run came to.
+    pub result: Option<RunResult>,
 }
 
 type Answered = Result<Answer, SubagentError>;
@@ -127,6 +138,12 @@ impl End {
                 message: answer.message.map(text),
                 rows: answer.rows.as_ref().map(|rows| rows.iter().map(row).collect()),
                 projection: None,
+                result: answer.result.as_ref().map(|result| RunOutcome {
+                    reason: result.reason,
+                    text: result.output.as_ref().map(|text| text.to_string()),
+                    structured: result.structured.as_ref().map(|text| text.to_string()),
+                    diagnostic: result.diagnostic.as_ref().map(|text| text.to_string()),
+                }),
             },
             Err(error) => {
                 Outcome::Refused { code: error.code.map(str::to_owned), class: Some(error.class), message: error.message.clone() }
@@ -177,7 +194,14 @@ impl Driver {
     /// A driver without handles.
     #[must_use]
     pub fn new(host: Rc<Host>) -> Rc<Self> {
-        Rc::new(Self { host, agents: RefCell::default(), roots: RefCell::default(), signals: RefCell::default() })
+        Rc::new(Self {
+            host,
+            agents: RefCell::default(),
+            roots: RefCell::default(),
+            signals: RefCell::default(),
+            runs: RefCell::default(),
+            registrations: RefCell::default(),
+        })
     }
 
     /// The host.
@@ -228,7 +252,8 @@ impl Driver {
             Authority::Holder => Authority::Holder,
             Authority::Address { parent } => Authority::Address { parent: env.names().intern(parent) },
         };
-        let target = call.operation.target().map(|target| env.names().intern(target));
+        let held = call.operation.held_run().and_then(|run| self.runs.borrow().get(run).map(|run| run.id));
+        let target = call.operation.target().map(|target| env.names().intern(target)).or(held);
         let invoked = Fact::Invoked { verb: call.operation.verb(), target, authority };
         if call.aborted {
             signal.cancel();
@@ -312,7 +337,7 @@ impl Driver {
                     };
                     let bind = |agent: &Agent| self.bind(call, agent);
                     let started = subagents.start_continuable(by, &parent, start, signal.clone(), bind).await?;
-                    Ok(Answer { child: Some(started.child), message: Some(started.message), rows: None })
+                    Ok(Answer { child: Some(started.child), message: Some(started.message), ..Answer::default() })
                 }
                 Operation::Deliver { sender, target, content } => {
                     let sender = self.named(sender)?;
@@ -434,6 +459,23 @@ impl Driver {
                     }
                     Err(SubagentError::coded("INVALID_ARGUMENT", format!("nobody listens as \"{listener}\"")))
                 }
+                Operation::StartRun { run, parent, provider, label, content, options, output_schema, max_depth } => {
+                    let parent = self.named(parent)?;
+                    let start = RunStart {
+                        provider: Rc::from(provider.as_str()),
+                        label: label.as_deref().map(Rc::from),
+                        content: Rc::from(content.as_str()),
+                        options: options.as_deref().cloned().unwrap_or_default(),
+                        output_schema: output_schema.as_deref().map(Rc::from),
+                        max_depth: *max_depth,
+                    };
+                    self.start_run(call, op, &parent, run, start, signal).await
+                }
+                Operation::AwaitRun { run } => self.await_run(run, signal).await,
+                Operation::CancelRun { run } => self.cancel_run(run),
+                Operation::DisposeRun { run } => self.dispose_run(op, run).await,
+                Operation::RegisterProvider { provider, kind } => self.register_provider(op, provider, kind),
+                Operation::RemoveProvider { provider } => self.remove_provider(op, provider),
             }
         })
     }

@@ -155,7 +155,7 @@ impl World {
         Message { id: self.sym(id), source: Source::User, blocks: vec![Rc::from(id)] }
     }
 
-    /// What the model answers for a session, in order; then `ok`.
+    /// What the model answers for a session, in order; then `ok`. The session `*` is every session that has no answers of its own.
     pub fn script(&self, session: &str, replies: impl IntoIterator<Item = Reply>) {
         self.0.script.borrow_mut().insert(self.sym(session), replies.into_iter().collect());
     }
@@ -445,7 +445,11 @@ impl Model for Scripted {
         let world = self.0.clone();
         world.requests.borrow_mut().push((request.session, request.messages.clone()));
         world.personas.borrow_mut().push((request.session, request.persona.clone()));
-        let reply = world.script.borrow_mut().get_mut(&request.session).and_then(VecDeque::pop_front).unwrap_or_default();
+        let reply = {
+            let mut script = world.script.borrow_mut();
+            let of = if script.contains_key(&request.session) { request.session } else { world.names.intern("*") };
+            script.get_mut(&of).and_then(VecDeque::pop_front).unwrap_or_default()
+        };
         let held = world.hold(HoldPoint::ModelRequest, Some(request.session));
         Box::pin(async move {
             let plain = |answer, text: String| ModelAnswer { answer, text: Rc::from(text), tools: Vec::new(), failure: None };

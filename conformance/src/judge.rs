@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hostproof_spec::history::{Event, Fact, Row, Verb};
+use hostproof_spec::history::{Event, Fact, Row, StopReason, Verb};
 use hostproof_spec::names::Names as Table;
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Revision;
@@ -169,6 +169,9 @@ impl Judge<'_> {
             }
             Check::Shown { session, messages } => self.shown(session, messages),
             Check::Listing { op, rows, any_order, one_time } => self.listing(op, rows, *any_order, *one_time),
+            Check::Result { op, reason, text, structured } => {
+                self.result(op, reason.as_slice(), text.as_deref(), structured.as_deref())
+            }
             Check::OneSpan(patterns) => self.one_span(patterns),
             Check::OtherActors(ops) => self.other_actors(ops),
             Check::SameRows(ops) => self.same_rows(ops),
@@ -365,6 +368,29 @@ impl Judge<'_> {
                 if order.is_empty() { "none of them".into() } else { order.join(", ") }
             ))
         }
+    }
+
+    fn result(&self, op: &str, reasons: &[StopReason], text: Option<&str>, structured: Option<&str>) -> Result<(), String> {
+        let Some(Outcome::Ok { result: Some(result), .. }) = self.outcome(op) else {
+            return Err(format!("`{op}` should have ended with the result of a run"));
+        };
+        if !reasons.contains(&result.reason) {
+            return Err(format!("the run that `{op}` waited for ended as {:?}, not as {reasons:?}", result.reason));
+        }
+        let said = result.text.as_deref().unwrap_or_default();
+        if text.is_some_and(|text| if text.is_empty() { !said.is_empty() } else { !said.starts_with(text) }) {
+            return Err(format!("the run that `{op}` waited for says {said:?}, not {:?}", text.unwrap_or_default()));
+        }
+        let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        let same = match (structured, result.structured.as_deref()) {
+            (None, _) | (Some(""), None) => true,
+            (Some(wanted), Some(given)) => parse(wanted).is_some_and(|wanted| Some(wanted) == parse(given)),
+            (Some(_), None) => false,
+        };
+        if !same {
+            return Err(format!("the run that `{op}` waited for hands on {:?}, not {structured:?}", result.structured));
+        }
+        Ok(())
     }
 
     fn rows(&self, op: &str) -> Result<&[ListRow], String> {
@@ -566,7 +592,7 @@ fn ops_of(check: &Check, named: &mut Vec<String>) {
         Check::Ok(ops) | Check::Ended(ops) | Check::Pending(ops) | Check::Any(ops) | Check::SameRows(ops) => {
             named.extend(ops.iter().cloned())
         }
-        Check::Refused { op, .. } | Check::Listing { op, .. } => named.push(op.clone()),
+        Check::Refused { op, .. } | Check::Listing { op, .. } | Check::Result { op, .. } => named.push(op.clone()),
         Check::OneOf(alternatives) => {
             alternatives.iter().flat_map(|alternative| &alternative.checks).for_each(|check| ops_of(check, named));
         }

@@ -187,11 +187,13 @@ struct SessionState {
 struct Past {
     sessions: BTreeMap<Sym, SessionState>,
     calls: BTreeMap<Sym, (Verb, Option<Sym>)>,
+    /// Runs without a result, with their child and their parent.
+    runs: BTreeMap<Sym, (Sym, Sym)>,
 }
 
 impl Past {
     fn of(history: &[Event<Sym>]) -> Self {
-        let mut past = Self { sessions: BTreeMap::new(), calls: BTreeMap::new() };
+        let mut past = Self { sessions: BTreeMap::new(), calls: BTreeMap::new(), runs: BTreeMap::new() };
         for event in history {
             past.apply(event);
         }
@@ -204,7 +206,16 @@ impl Past {
 
     fn apply(&mut self, event: &Event<Sym>) {
         match event.fact {
-            Fact::ProcessStarted => self.sessions.clear(),
+            Fact::ProcessStarted => {
+                self.sessions.clear();
+                self.runs.clear();
+            }
+            Fact::RunPublished { session, run, parent, .. } => {
+                self.runs.insert(run, (session, parent));
+            }
+            Fact::RunSettled { run, .. } | Fact::RunFailed { run, .. } => {
+                self.runs.remove(&run);
+            }
             Fact::Invoked { verb, target, .. } => {
                 self.calls.extend(event.op.map(|op| (op, (verb, target))));
             }
@@ -254,7 +265,7 @@ impl Past {
         if state.closing {
             return Err("it is closing, and that is a change".to_owned());
         }
-        if !state.owned.is_empty() || state.turn {
+        if !state.owned.is_empty() || state.turn || self.runs.values().any(|(_, parent)| *parent == session) {
             return Ok(AT_WORK);
         }
         if !state.pending.is_empty() {

@@ -104,6 +104,50 @@ pub struct Ends {
 /// Every verb, in order: the slots of [`Outcome::ends`].
 pub const VERBS: [Verb; Verb::ALL.len()] = Verb::ALL;
 
+/// One `T` a verb, in the order of [`VERBS`]; written as a list.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    into = "Vec<T>",
+    try_from = "Vec<T>",
+    bound(serialize = "T: Clone + Serialize", deserialize = "T: Copy + Deserialize<'de>")
+)]
+#[schemars(with = "Vec<T>")]
+pub struct ByVerb<T>([T; VERBS.len()]);
+
+impl<T: Default> Default for ByVerb<T> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| T::default()))
+    }
+}
+
+impl<T> std::ops::Deref for ByVerb<T> {
+    type Target = [T; VERBS.len()];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T> std::ops::DerefMut for ByVerb<T> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T> From<ByVerb<T>> for Vec<T> {
+    fn from(all: ByVerb<T>) -> Self {
+        all.0.into()
+    }
+}
+
+impl<T> TryFrom<Vec<T>> for ByVerb<T> {
+    type Error = String;
+
+    fn try_from(all: Vec<T>) -> Result<Self, String> {
+        all.try_into().map(Self).map_err(|all: Vec<T>| format!("{} values for {} verbs", all.len(), VERBS.len()))
+    }
+}
+
 fn slot(verb: Verb) -> usize {
     verb as usize
 }
@@ -132,7 +176,7 @@ pub struct Outcome {
     /// Whether any class of faults was on.
     pub faulty: bool,
     /// Ends by verb, in the order of [`VERBS`].
-    pub ends: [Ends; VERBS.len()],
+    pub ends: ByVerb<Ends>,
     /// Faults that had an effect, in the order of [`FaultClass::ALL`].
     pub faults: [u32; FaultClass::ALL.len()],
     /// Calls and bytes of the disk.
@@ -216,7 +260,7 @@ struct Watch {
 #[derive(Default)]
 struct Counts {
     operations: u32,
-    ends: [Ends; VERBS.len()],
+    ends: ByVerb<Ends>,
     faults: [u32; FaultClass::ALL.len()],
 }
 
@@ -925,7 +969,9 @@ impl Trial<'_> {
     }
 
     fn nobody_is_stuck(&self, what: &str) -> Result<(), Stop> {
-        if let Some((op, _)) = self.watch.open.borrow().first() {
+        // Whoever waits for a run waits as long as it works; whether that may last is judged at the run.
+        let waits = |verb: usize| verb == slot(Verb::AwaitRun);
+        if let Some((op, _)) = self.watch.open.borrow().iter().find(|(_, verb)| !waits(*verb)) {
             let op = self.world.names().text(*op);
             return Err(Stop::Deadlock(format!("{what}: operation {op} has no outcome, and nothing moves")));
         }

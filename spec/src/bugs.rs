@@ -141,6 +141,10 @@ bugs! {
     C04 Whole ALL "PERM-04" "composition" true "a rebuilt child takes the policy that its parent has now";
     C05 Whole ALL "SETUP-02" "setups" true "a child is published though a contribution was revoked while it was made";
     Q07 Whole SINCE_0806 "AUTH-11" "authority" true "a person's message reaches a child by the address of anybody";
+    R01 Whole ALL "RUN-08" "runs" true "the signal of a start means nothing once its run is published";
+    R02 Whole ALL "RUN-05" "runs" false "a forked run that says nothing hands on its parent's answer";
+    R03 Whole ALL "RUN-09" "runs" true "a release resolves when it was asked for, not when the child is gone";
+    R04 Whole ALL "PROV-04" "runs" true "a removed provider is still found";
 }
 
 impl fmt::Display for Bug {

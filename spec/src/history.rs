@@ -136,6 +136,18 @@ verbs! {
     RemoveSetup,
     /// A person's message to a child, through its live parent.
     PromptChild,
+    /// Start a one-shot child and hold its run.
+    StartRun,
+    /// Wait for the result of a run.
+    AwaitRun,
+    /// Raise the signal of a run's start.
+    CancelRun,
+    /// Let a run go: cancel what is left of it and release everything.
+    DisposeRun,
+    /// Add a provider.
+    RegisterProvider,
+    /// Remove a provider.
+    RemoveProvider,
 }
 
 /// By what right an operation acts.
@@ -754,6 +766,8 @@ pub enum Fact<I> {
         session: I,
         /// Identity of the run, the one of its edges.
         run: I,
+        /// Name of the provider that was asked.
+        provider: I,
         /// Session of the parent.
         parent: I,
         /// The child's agent object, where it is in this process.

@@ -239,6 +239,57 @@ pub enum Operation {
         /// What it says.
         content: Content,
     },
+    /// Start a one-shot child: one task, one result. The answer has `child`, the id of the run; the handle, if asked for, is bound to the child's agent object where it is in
+    /// the host's process. The signal of this operation governs the whole run.
+    StartRun {
+        /// The name by which the caller holds the run from now on. A name that is used again names the later run.
+        run: String,
+        /// The parent's agent object.
+        parent: String,
+        /// Name of the provider.
+        provider: String,
+        /// Durable label of a child that has a log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+        /// The task.
+        content: Content,
+        /// What the child's agent is made of, as far as it differs from its parent's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        options: Option<Box<ChildOptions>>,
+        /// JSON text of the schema that a structured result must satisfy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output_schema: Option<String>,
+        /// Absolute delegation-depth cap.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_depth: Option<u64>,
+    },
+    /// Wait for the result of a held run. The answer has `result`; a failure below the run is a refusal.
+    AwaitRun {
+        /// The holder's name of the run.
+        run: String,
+    },
+    /// Raise the signal of the start of a held run, finished or not.
+    CancelRun {
+        /// The holder's name of the run.
+        run: String,
+    },
+    /// Cancel what is left of a held run, and wait until nothing of it goes on.
+    DisposeRun {
+        /// The holder's name of the run.
+        run: String,
+    },
+    /// Add a provider.
+    RegisterProvider {
+        /// Its name.
+        provider: String,
+        /// How it makes children.
+        kind: ProviderKind,
+    },
+    /// Remove a provider. What it began goes on.
+    RemoveProvider {
+        /// Its name.
+        provider: String,
+    },
 }
 
 /// How much of a log a fork copies. What is copied must not end inside a turn.
@@ -278,6 +329,16 @@ pub enum StepVerdict {
     },
     /// The policy fails.
     Throw,
+}
+
+/// How a provider makes children.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum ProviderKind {
+    /// In this process, with an empty conversation.
+    Spawn,
+    /// In this process, with the completed turns of the parent.
+    Fork,
 }
 
 /// What a child's agent is made of, as far as the caller says it. What is absent comes from the parent (its route) or is not there at all.
@@ -490,6 +551,12 @@ impl Operation {
             Self::AddSetup { .. } => Verb::AddSetup,
             Self::RemoveSetup { .. } => Verb::RemoveSetup,
             Self::PromptChild { .. } => Verb::PromptChild,
+            Self::StartRun { .. } => Verb::StartRun,
+            Self::AwaitRun { .. } => Verb::AwaitRun,
+            Self::CancelRun { .. } => Verb::CancelRun,
+            Self::DisposeRun { .. } => Verb::DisposeRun,
+            Self::RegisterProvider { .. } => Verb::RegisterProvider,
+            Self::RemoveProvider { .. } => Verb::RemoveProvider,
         }
     }
 
@@ -498,6 +565,7 @@ impl Operation {
     pub fn actor(&self) -> Option<&str> {
         match self {
             Self::Start { parent: actor, .. }
+            | Self::StartRun { parent: actor, .. }
             | Self::DrainChildren { parent: actor, .. }
             | Self::DisposeSession { agent: actor }
             | Self::Prompt { agent: actor, .. }
@@ -530,6 +598,15 @@ impl Operation {
             | Self::QueueRemove { target: session, .. }
             | Self::QueueSteer { target: session, .. } => Some(session),
             Self::Start { child, .. } => child.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The holder's name of the run that the operation is about, where it is about one that is held already.
+    #[must_use]
+    pub fn held_run(&self) -> Option<&str> {
+        match self {
+            Self::AwaitRun { run } | Self::CancelRun { run } | Self::DisposeRun { run } => Some(run),
             _ => None,
         }
     }

@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::composition::PartSet;
-use crate::history::{Event, Mode, ProjectedFrom, Row};
+use crate::history::{Event, Mode, ProjectedFrom, Row, StopReason};
 use crate::operation::Operation;
 use crate::refusal::RefusalClass;
 use crate::revision::Revision;
@@ -250,6 +250,9 @@ pub enum Outcome {
         /// What a projection says.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         projection: Option<Projection>,
+        /// What a run came to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<RunOutcome>,
     },
     /// Refused.
     Refused {
@@ -265,6 +268,23 @@ pub enum Outcome {
     },
     /// The host cannot say whether it had its effect.
     Unknown,
+}
+
+/// What a one-shot run came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOutcome {
+    /// How it ended. Anything but `completed` means that the text may be partial.
+    pub reason: StopReason,
+    /// The text that it hands on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// JSON text of the value that satisfied the requested schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<String>,
+    /// What failed, in the provider's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnostic: Option<String>,
 }
 
 /// One row of a listing.
@@ -524,6 +544,8 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("pre-step", "a policy judges a step before it begins"),
     ("compose", "services and tools are mounted as the case says, come and go, and the script's model may call any tool"),
     ("listeners", "listeners to delegations, scoped to an agent object"),
+    ("runs", "one-shot runs can be started, awaited, cancelled and disposed"),
+    ("providers", "providers can be added and removed"),
     ("observe:inbox", "inserted, claimed, discarded, replaced, restored"),
     ("observe:turns", "turn-started, turn-ended, model-asked, model-shown, model-answered"),
     ("observe:registry", "session-entered, session-left, agent-entered, agent-left"),
@@ -543,6 +565,7 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ),
     ("observe:parts", "part-changed"),
     ("observe:listeners", "listener-changed and heard"),
+    ("observe:runs", "run-published, run-settled, run-failed, run-released, provider-added, provider-removed"),
     ("observe:origin", "every observed effect names the operation that caused it and the agent object that acted"),
     ("observe:span", "every observed fact names its uninterrupted span of execution"),
 ];

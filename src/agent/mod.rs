@@ -35,6 +35,7 @@ use crate::planted;
 use crate::session::event::{Body, Header, Message, Summary};
 use crate::session::replay::surface;
 use crate::session::{AppendError, Session};
+use crate::tools::Tool;
 
 pub use crate::session::InvalidSplice;
 pub use composition::{Composition, Route};
@@ -70,6 +71,8 @@ struct Inner {
     preface: RefCell<Vec<Body>>,
     /// What ends with it.
     scope: RefCell<Vec<Rc<dyn Scoped>>>,
+    /// A tool of its own, which no filter hides.
+    own_tool: RefCell<Option<Rc<dyn Tool>>>,
     /// The tools that its last model request offered, by name; `None` is `echo` alone.
     offered: RefCell<Option<Vec<Sym>>>,
     /// Operations that tools of its turn ask for.
@@ -177,6 +180,7 @@ impl Agent {
             conversation: RefCell::default(),
             preface: RefCell::default(),
             scope: RefCell::default(),
+            own_tool: RefCell::default(),
             offered: RefCell::default(),
             asking: RefCell::default(),
         }))
@@ -259,6 +263,17 @@ impl Agent {
     /// The first step that this agent takes begins with these records: they are in the log before the first request, and nowhere if no step is ever taken.
     pub fn begin_first_step_with(&self, records: Vec<Body>) {
         *self.0.preface.borrow_mut() = records;
+    }
+
+    /// Gives the agent a tool of its own, which no filter hides from it and nobody else sees.
+    pub fn give_tool(&self, tool: Rc<dyn Tool>) {
+        *self.0.own_tool.borrow_mut() = Some(tool);
+    }
+
+    /// Its own tool, where it has one.
+    #[must_use]
+    pub fn own_tool(&self) -> Option<Rc<dyn Tool>> {
+        self.0.own_tool.borrow().clone()
     }
 
     /// Lets something end with the agent.

@@ -7,9 +7,11 @@ use hostproof_spec::history::{CancelCause, Source, StopReason};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::sometimes;
 
+use super::capture::Capture;
 use crate::agent::{Agent, AgentHandle, Composition, CreateAgent, CreateError, Registry, TeardownError};
 use crate::env::select::{Either, select2};
 use crate::env::{Env, IdKind, LocalFuture, Signal};
+use crate::planted;
 use crate::session::event::{Body, DescriptorRecord, Message, Record};
 use crate::subagent::{Capabilities, ProviderRun, RunFault, RunResult, Settled, StartRequest, SubagentError, Told, depth};
 
@@ -21,7 +23,7 @@ pub(crate) struct InProcess {
 
 impl InProcess {
     /// What a one-shot start may ask for.
-    pub const CAPABILITIES: Capabilities = Capabilities { output_schema: false, ..Capabilities::ALL };
+    pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 
     pub fn new(env: Rc<dyn Env>, registry: Registry) -> Rc<Self> {
         Rc::new(Self { env, registry })
@@ -42,7 +44,7 @@ impl InProcess {
         request: StartRequest,
         inherited: impl FnOnce() -> Vec<Rc<Record>>,
     ) -> Result<ProviderRun, SubagentError> {
-        let StartRequest { op, parent, prompt, signal, captured, max_depth, descriptor, .. } = request;
+        let StartRequest { op, parent, prompt, signal, captured, output_schema, max_depth, descriptor, .. } = request;
         if signal.is_cancelled() {
             return Err(aborted());
         }
@@ -77,6 +79,10 @@ impl InProcess {
             .because(&error),
         })?;
         let agent = handle.agent.clone();
+        let capture = output_schema.map(Capture::new);
+        if let Some(capture) = &capture {
+            agent.give_tool(capture.clone());
+        }
         agent.begin_first_step_with(vec![Body::Descriptor(DescriptorRecord::Known(descriptor))]);
         // The child is published: from here on a failure belongs to the result.
         let message = Message {
@@ -85,15 +91,19 @@ impl InProcess {
             blocks: vec![prompt],
         };
         let sent = agent.followup(op, Some(parent.handle()), message);
-        sometimes!(self.env, signal.is_cancelled(), "run/aborted-in-its-publication");
-        let (env, child) = (self.env.clone(), agent.clone());
+        if signal.is_cancelled() {
+            // Raised between the publication and now, where nobody listens to it yet.
+            sometimes!(self.env, true, "run/aborted-in-its-publication");
+            agent.cancel(op, None, CancelCause::Parent, false);
+        }
+        let (env, working, child) = (self.env.clone(), self.env.clone(), agent.clone());
         let result: LocalFuture<Settled> = match sent {
-            Ok(()) => Box::pin(async move { Ok(work(&*env, &child, &signal).await) }),
+            Ok(()) => Box::pin(async move { Ok(work(&*working, &child, capture.as_deref(), &signal).await) }),
             Err(error) => {
                 Box::pin(async move { Err(RunFault(Rc::from(format!("the task could not be given to the child: {error}")))) })
             }
         };
-        Ok(ProviderRun { id, local: Some(agent), result, release: Box::new(move |op| release(&handle, op)) })
+        Ok(ProviderRun { id, local: Some(agent), result, release: Box::new(move |op| release(&*env, &handle, op)) })
     }
 }
 
@@ -102,7 +112,9 @@ fn aborted() -> SubagentError {
 }
 
 /// Waits until the child has nothing to do; a raised signal stops what it does.
-async fn work(env: &dyn Env, child: &Agent, signal: &Signal) -> RunResult {
+async fn work(env: &dyn Env, child: &Agent, capture: Option<&Capture>, signal: &Signal) -> RunResult {
+    let deaf = Signal::new();
+    let signal = if planted!(env, R01) { &deaf } else { signal };
     let cancelled = match select2(env, "run/cancelled", signal.cancelled(), child.when_idle()).await {
         Either::First(()) => {
             if !child.is_idle() {
@@ -114,7 +126,18 @@ async fn work(env: &dyn Env, child: &Agent, signal: &Signal) -> RunResult {
         Either::Second(()) => signal.is_cancelled(),
     };
     let session = child.session();
-    let result = result_of(session.inherited(), session.records().iter(), cancelled || child.is_closing());
+    let cancelled = cancelled || child.is_closing();
+    let inherited = if planted!(env, R02) { 0 } else { session.inherited() };
+    let mut result = result_of(inherited, session.records().iter(), cancelled);
+    if let Some(capture) = capture {
+        let records = session.records();
+        result.structured = capture.committed(records.iter().filter(|record| record.seq >= session.inherited()));
+        if result.structured.is_none() && result.reason == StopReason::Completed {
+            // It was asked for a value and finished without one.
+            result.reason = if cancelled { StopReason::Aborted } else { StopReason::Error };
+            sometimes!(env, true, "run/finished-without-its-structured-result");
+        }
+    }
     sometimes!(env, cancelled && result.reason == StopReason::Completed, "run/cancelled-when-it-had-completed");
     sometimes!(env, result.reason == StopReason::Aborted && result.output.is_some(), "run/aborted-with-partial-output");
     result
@@ -146,11 +169,14 @@ fn result_of<'r>(inherited: u32, records: impl DoubleEndedIterator<Item = &'r Rc
 }
 
 /// Stops what the child does, in this call, and lets it go.
-fn release(handle: &AgentHandle, op: Option<hostproof_spec::names::Sym>) -> LocalFuture<Result<(), RunFault>> {
+fn release(env: &dyn Env, handle: &AgentHandle, op: Option<hostproof_spec::names::Sym>) -> LocalFuture<Result<(), RunFault>> {
     if !handle.agent.is_idle() {
         handle.agent.cancel(op, None, CancelCause::Parent, false);
     }
     let disposed = handle.dispose(op);
+    if planted!(env, R03) {
+        return Box::pin(async { Ok(()) });
+    }
     Box::pin(async move {
         match disposed.await {
             // The child is gone; that its last bytes may not be durable was told as a warning.

@@ -17,6 +17,7 @@ use super::run::ProviderRun;
 use super::run_schema::OutputSchema;
 use crate::agent::Agent;
 use crate::env::{Env, LocalFuture, Signal};
+use crate::planted;
 use crate::session::event::{Descriptor, Record};
 
 /// What a provider is asked to prepare.
@@ -225,6 +226,11 @@ impl Providers {
         };
         if taken.is_none() {
             return false;
+        }
+        if planted!(self.env, R04)
+            && let Some(entry) = taken
+        {
+            self.known.borrow_mut().push(entry);
         }
         let fact = Fact::ProviderRemoved { provider: self.env.names().intern(name) };
         if self.env.emit(op, None, fact).is_err() {

@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use hostproof_spec::history::{Fact, StopReason};
 use hostproof_spec::names::Sym;
+use hostproof_spec::refusal::RefusalClass;
 
+use super::error::SubagentError;
 use super::wait::Latch;
 use crate::agent::Agent;
 use crate::env::wait::{WaitOn, waiting};
@@ -29,6 +31,12 @@ pub struct RunResult {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RunFault(pub Rc<str>);
+
+impl From<RunFault> for SubagentError {
+    fn from(fault: RunFault) -> Self {
+        Self::plain(RefusalClass::Failed, fault.to_string())
+    }
+}
 
 /// How a run ended.
 pub type Settled = Result<RunResult, RunFault>;

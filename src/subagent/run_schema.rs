@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutputSchema {
     root: Object,
+    text: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -74,9 +75,17 @@ impl OutputSchema {
             return Err(reader.wrong("its root must have the type \"object\""));
         }
         match reader.schema(&root)?.kind {
-            Kind::Object(root) if members.get("enum").is_none() && members.get("const").is_none() => Ok(Self { root }),
+            Kind::Object(root) if members.get("enum").is_none() && members.get("const").is_none() => {
+                Ok(Self { root, text: text.to_owned() })
+            }
             _ => Err(reader.wrong("its root must say what the members of an object are")),
         }
+    }
+
+    /// Its JSON text, as it was given.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether `value` satisfies it.

@@ -6,19 +6,22 @@ use std::rc::Rc;
 
 use hostproof_spec::history::{Fact, StopReason};
 use hostproof_spec::names::Sym;
-use hostproof_spec::operation::ChildOptions;
+use hostproof_spec::operation::{ChildOptions, ProviderKind};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::sometimes;
 
 use super::activation::Hold;
 use super::error::SubagentError;
-use super::provider::{Capabilities, StartRequest};
+use super::provider::{Capabilities, Provider, StartRequest};
 use super::run::{Run, RunResult, Settled};
 use super::run_schema::OutputSchema;
 use super::wait::Latch;
 use super::{Subagents, descriptor};
 use crate::agent::{Agent, Scoped};
 use crate::env::{Env, IdKind, LocalFuture, Signal, TaskLabel};
+use crate::providers::fork::Fork;
+use crate::providers::in_process::InProcess;
+use crate::providers::spawn::Spawn;
 use crate::session::event::{Body, CatalogRow, Descriptor};
 
 /// The largest integer that every JSON reader keeps exactly: 2^53 - 1.
@@ -74,6 +77,16 @@ impl Scoped for RunScope {
 }
 
 impl Subagents {
+    /// A fresh provider of that kind, to be registered under a name.
+    #[must_use]
+    pub fn provider_of(&self, kind: &ProviderKind) -> Rc<dyn Provider> {
+        let in_process = || InProcess::new(self.env.clone(), self.registry.clone());
+        match kind {
+            ProviderKind::Spawn => Rc::new(Spawn(in_process())),
+            ProviderKind::Fork => Rc::new(Fork(in_process())),
+        }
+    }
+
     /// Starts a one-shot child of `parent` and resolves when it is published. From then on whoever holds the run answers for it: it ends by its result, by `signal`, by
     /// [`Run::dispose`], or together with the parent.
     ///
@@ -132,7 +145,7 @@ impl Subagents {
         let published =
             if parent.is_closing() { Err(self.parent_is_going(parent)) } else { self.add_row(op, parent, &run, &identity) };
         if published.is_ok() {
-            self.announce_run(op, parent, &run);
+            self.announce_run(op, parent, &start.provider, &run);
         }
         self.follow_to_its_result(&run, result, hold);
         let answer = match published {
@@ -203,10 +216,12 @@ impl Subagents {
         Ok(())
     }
 
-    fn announce_run(&self, op: Option<Sym>, parent: &Agent, run: &Run) {
+    fn announce_run(&self, op: Option<Sym>, parent: &Agent, provider: &str, run: &Run) {
         let agent = run.local.as_ref().map(Agent::handle);
         run.announce(parent.handle());
-        self.emit(op, Some(parent), Fact::RunPublished { session: run.id, run: run.run, parent: parent.id(), agent });
+        let provider = self.env.names().intern(provider);
+        let (session, id, parent_session) = (run.id, run.run, parent.id());
+        self.emit(op, Some(parent), Fact::RunPublished { session, run: id, provider, parent: parent_session, agent });
         self.emit(op, Some(parent), Fact::StartEdge { session: run.id, run: run.run });
         self.publish_edge(op, parent.handle(), run.id, run.run, false);
     }

@@ -18,6 +18,7 @@ use crate::testing::World;
 mod composed;
 mod identity;
 mod listing;
+mod runs;
 
 const BOTH: [Revision; 2] = [Revision::R20260806, Revision::R20260901];
 

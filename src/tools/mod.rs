@@ -219,7 +219,8 @@ impl ToolSource for Subagents {
     fn offer(&self, agent: &Agent) -> Offer {
         let added = self.toolbox().all();
         let sees = |tool: &str| agent.composition().sees(tool);
-        if added.is_empty() && !self.parts().has_tools() && sees(ECHO) {
+        let own = agent.own_tool().map(|tool| tool.spec());
+        if added.is_empty() && !self.parts().has_tools() && sees(ECHO) && own.is_none() {
             return Offer::default();
         }
         let built_in = Part::ALL.into_iter().filter(|part| self.is_active_for(agent, *part));
@@ -227,11 +228,15 @@ impl ToolSource for Subagents {
             .into_iter()
             .filter(|tool| sees(&tool.name))
             .chain(built_in.filter_map(|part| spec(part, self.rules())))
-            .chain(added.iter().map(|tool| tool.spec()).filter(|tool| sees(&tool.name)));
+            .chain(added.iter().map(|tool| tool.spec()).filter(|tool| sees(&tool.name)))
+            .chain(own);
         Offer(Some(tools.collect()))
     }
 
     fn is_visible(&self, agent: &Agent, tool: &str) -> bool {
+        if agent.own_tool().is_some_and(|own| own.spec().name == tool) {
+            return true;
+        }
         match built_in(tool) {
             Some(part) => self.is_active_for(agent, part),
             None => (tool == ECHO || self.toolbox().get(tool).is_some()) && agent.composition().sees(tool),
@@ -243,6 +248,10 @@ impl ToolSource for Subagents {
     }
 
     fn call(self: Rc<Self>, tool: &str, run: ToolRun) -> LocalFuture<ToolAnswer> {
+        let own = run.agent.as_ref().and_then(Agent::own_tool).filter(|own| own.spec().name == tool);
+        if let Some(own) = own {
+            return own.run(run);
+        }
         match built_in(tool) {
             Some(Part::Subagent) => Box::pin(subagent::run(self, run)),
             Some(Part::SendMessage) => Box::pin(messages::send(self, run)),

@@ -81,7 +81,7 @@ pub(super) async fn run(manager: Rc<Subagents>, run: ToolRun) -> ToolAnswer {
     let started = async {
         let Acting { manager, agent, op, signal, .. } = &acting;
         let started = manager.start_continuable(Some(*op), agent, start, signal.clone(), |_| {}).await?;
-        Ok(Answer { child: Some(started.child), message: Some(started.message), rows: None })
+        Ok(Answer { child: Some(started.child), message: Some(started.message), ..Answer::default() })
     };
     let answer = acting.ask(Verb::Start, None, started).await?;
     let child = answer.child.map(|child| acting.text(child)).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hostproof_spec::history::{Fact, List, StorageFault};
-use hostproof_spec::operation::{InterruptBy, Operation};
+use hostproof_spec::operation::{ChildOptions, InterruptBy, Operation};
 use hostproof_spec::script::Reply;
 use hostproof_spec::wire::{
     Call, Cancel, CaseBegin, Empty, FaultArm, FaultTarget, HoldArm, HoldRelease, Initialize, Initialized, Op, Outcome, PROTOCOL,
@@ -580,6 +580,33 @@ impl Player<'_, '_> {
                 Operation::QueueSteer { target, message: self.message(at.line, message)? }
             }
             Step::Flush { session, .. } => Operation::Flush { session: names.session(session) },
+            Step::Run { by, run, text, child, handle, provider, label, options, schema, max_depth, aborted, .. } => {
+                aborts = *aborted;
+                bind.clone_from(handle);
+                if let Some(child) = child {
+                    self.binds.insert(op.clone(), child.clone());
+                }
+                Operation::StartRun {
+                    run: run.clone(),
+                    parent: by.clone(),
+                    provider: provider.clone().unwrap_or_else(|| "spawn".into()),
+                    label: label.clone(),
+                    content: text.clone(),
+                    options: options.clone().and_then(ChildOptions::boxed),
+                    output_schema: schema.clone(),
+                    max_depth: *max_depth,
+                }
+            }
+            Step::Await { run, aborted, .. } => {
+                aborts = *aborted;
+                Operation::AwaitRun { run: run.clone() }
+            }
+            Step::CancelRun { run, .. } => Operation::CancelRun { run: run.clone() },
+            Step::DisposeRun { run, .. } => Operation::DisposeRun { run: run.clone() },
+            Step::AddProvider { provider, makes, .. } => {
+                Operation::RegisterProvider { provider: provider.clone(), kind: makes.clone() }
+            }
+            Step::RemoveProvider { provider, .. } => Operation::RemoveProvider { provider: provider.clone() },
             Step::Fork { source, session, cut, handle, .. } => {
                 bind = Some(handle.as_ref().unwrap_or(session).clone());
                 let source = names.session(source);

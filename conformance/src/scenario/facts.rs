@@ -30,6 +30,7 @@ const OBSERVED: &[(&str, &[&str])] = &[
         &["described", "composed", "policy-captured", "policy-is", "setup-installed", "setup-released", "setup-changed"],
     ),
     ("observe:scopes", &["scope-closed", "scope-opened"]),
+    ("observe:runs", &["run-published", "run-settled", "run-failed", "run-released", "provider-added", "provider-removed"]),
     ("observe:durable", &["durable"]),
     ("observe:tools", &["tool-offered", "tool-started", "tool-ended"]),
     ("observe:parts", &["part-changed"]),

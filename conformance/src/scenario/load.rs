@@ -169,6 +169,7 @@ struct Bound {
     marks: BTreeSet<String>,
     snapshots: BTreeSet<String>,
     lists: BTreeSet<String>,
+    runs: BTreeSet<String>,
 }
 
 struct Lint {
@@ -379,6 +380,25 @@ impl Lint {
                 }
             }
             Step::Mount { .. } | Step::Unmount { .. } | Step::Unlisten { .. } => {}
+            Step::Run { by, run, child, handle, .. } => {
+                self.handle(at, by);
+                self.bound.runs.insert(run.clone());
+                if let Some(child) = child {
+                    if self.bound.sessions.contains(child) {
+                        let text = format!(
+                            "`{child}` is named before, and the host chooses the id of a run's child: choose another name"
+                        );
+                        self.say(at.line, at.column, text);
+                    }
+                    self.bound.late.insert(child.clone());
+                    self.bound.sessions.insert(child.clone());
+                }
+                self.optional(at, "agent object", handle.as_ref(), |bound| &mut bound.handles);
+            }
+            Step::Await { run, .. } | Step::CancelRun { run, .. } | Step::DisposeRun { run, .. } => {
+                self.used(at.line, at.column, "run", run, |bound| &bound.runs);
+            }
+            Step::AddProvider { .. } | Step::RemoveProvider { .. } => {}
             Step::Together(steps) => {
                 if steps.is_empty() {
                     self.say(at.line, at.column, "`together` needs operations");
@@ -442,7 +462,7 @@ impl Lint {
                 }
                 ops.iter().for_each(|op| self.used(line, column, "operation", op, |bound| &bound.ops));
             }
-            Check::Refused { op, .. } => self.used(line, column, "operation", op, |bound| &bound.ops),
+            Check::Refused { op, .. } | Check::Result { op, .. } => self.used(line, column, "operation", op, |bound| &bound.ops),
             Check::Never { fact, from, to } | Check::Exactly { fact, from, to, .. } | Check::AtLeast { fact, from, to, .. } => {
                 self.pattern(at, fact);
                 for mark in [from, to].into_iter().flatten() {
@@ -571,6 +591,12 @@ impl Step {
                 | Self::Listen { .. }
                 | Self::Unlisten { .. }
                 | Self::PromptChild { .. }
+                | Self::Run { .. }
+                | Self::Await { .. }
+                | Self::CancelRun { .. }
+                | Self::DisposeRun { .. }
+                | Self::AddProvider { .. }
+                | Self::RemoveProvider { .. }
         )
     }
 
@@ -602,7 +628,13 @@ impl Step {
             | Self::Mount { op, .. }
             | Self::Unmount { op, .. }
             | Self::Listen { op, .. }
-            | Self::Unlisten { op, .. } => op.as_ref(),
+            | Self::Unlisten { op, .. }
+            | Self::Run { op, .. }
+            | Self::Await { op, .. }
+            | Self::CancelRun { op, .. }
+            | Self::DisposeRun { op, .. }
+            | Self::AddProvider { op, .. }
+            | Self::RemoveProvider { op, .. } => op.as_ref(),
             _ => None,
         }
     }

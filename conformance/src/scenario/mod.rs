@@ -8,7 +8,7 @@ use std::fmt;
 
 use hostproof_spec::composition::{Part, PartSet};
 use hostproof_spec::history::{Answer, CancelCause, Diagnosis, DiscardCause, List, RecordKind, StopReason, Verdict};
-use hostproof_spec::operation::{Cut, StepVerdict};
+use hostproof_spec::operation::{ChildOptions, Cut, ProviderKind, StepVerdict};
 use hostproof_spec::refusal::RefusalClass;
 use hostproof_spec::revision::Revision;
 use hostproof_spec::script::ModelScript;
@@ -472,6 +472,87 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         op: Option<String>,
     },
+    /// Start a one-shot child and hold its run.
+    Run {
+        /// Handle of the parent.
+        by: String,
+        /// The name by which the run is held. A name that is used again names the later run.
+        run: String,
+        /// The task.
+        text: String,
+        /// Name of the child's session, bound when the start is done; no earlier step can name it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child: Option<String>,
+        /// Handle of the child's agent object.
+        #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
+        handle: Option<String>,
+        /// The provider that starts it; `spawn` when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<String>,
+        /// Its durable label.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<String>,
+        /// What the child is made of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        options: Option<ChildOptions>,
+        /// JSON text of the schema that a structured result must satisfy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schema: Option<String>,
+        /// Absolute delegation-depth cap.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_depth: Option<u64>,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+        /// Whether the caller's signal is raised before the call.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        aborted: bool,
+    },
+    /// Wait for the result of a run.
+    Await {
+        /// The holder's name of the run.
+        run: String,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+        /// Whether the caller's signal is raised before the call.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        aborted: bool,
+    },
+    /// Raise the signal of the start of a run.
+    CancelRun {
+        /// The holder's name of the run.
+        run: String,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Let a run go.
+    DisposeRun {
+        /// The holder's name of the run.
+        run: String,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Add a provider.
+    AddProvider {
+        /// Its name.
+        provider: String,
+        /// How it makes children.
+        makes: ProviderKind,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
+    /// Remove a provider.
+    RemoveProvider {
+        /// Its name.
+        provider: String,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
     /// Start several operations in one uninterrupted span, in this order.
     Together(Vec<At<Step>>),
     /// Arm a hold.
@@ -732,6 +813,19 @@ pub enum Check {
         /// Whether all of them carry one creation time.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         one_time: bool,
+    },
+    /// What a run came to, as the operation that waited for it says.
+    Result {
+        /// The operation.
+        op: String,
+        /// How the run ended: one of these.
+        reason: OneOrMany<StopReason>,
+        /// How its text begins; empty for a run that said nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// JSON text of its structured value; empty for a run that has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        structured: Option<String>,
     },
     /// The first of each is in one uninterrupted span.
     OneSpan(Vec<Pattern>),

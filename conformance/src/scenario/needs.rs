@@ -52,6 +52,14 @@ fn of_step(step: &Step, all: &mut BTreeSet<String>) {
         Step::Report { .. } => add("report"),
         Step::Drain { .. } => add("drain"),
         Step::DrainChildren { .. } => add("drain-children"),
+        Step::Run { aborted, .. } | Step::Await { aborted, .. } => {
+            add("runs");
+            if *aborted {
+                add("cancel");
+            }
+        }
+        Step::CancelRun { .. } | Step::DisposeRun { .. } => add("runs"),
+        Step::AddProvider { .. } | Step::RemoveProvider { .. } => add("providers"),
         Step::QueueEdit { .. } | Step::QueueRemove { .. } | Step::QueueSteer { .. } => add("queue"),
         Step::Fork { .. } => add("fork"),
         Step::Compact { .. } => add("compaction"),
@@ -96,6 +104,7 @@ fn of_check(check: &Check, all: &mut BTreeSet<String>) {
         | Check::Pending(_)
         | Check::Any(_)
         | Check::Listing { .. }
+        | Check::Result { .. }
         | Check::OtherActors(_)
         | Check::SameRows(_) => {}
         Check::Never { fact, .. } | Check::Exactly { fact, .. } | Check::AtLeast { fact, .. } => of_pattern(fact, all),

@@ -188,7 +188,7 @@ pub(super) fn report(campaign: &Campaign, tally: Tally, millis: u64, complete: b
     };
     let operations = VERBS
         .iter()
-        .zip(&tally.ends)
+        .zip(tally.ends.iter())
         .map(|(verb, [accepted, refused, unknown])| {
             let count = VerbCount { accepted: *accepted, refused: *refused, unknown: *unknown };
             (name(verb).unwrap_or_default(), count)

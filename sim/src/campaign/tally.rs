@@ -12,7 +12,7 @@ use super::sketch::Sketch;
 use crate::plan::FaultClass;
 use crate::schedule::Strategy;
 use crate::schedule::portfolio::Pick;
-use crate::trial::{Ends, Outcome, Runner, VERBS};
+use crate::trial::{ByVerb, Ends, Outcome, Runner};
 
 /// Who decided in a trial: a strategy, on a fresh seed or on a branch of a kept trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -84,7 +84,7 @@ pub struct Tally {
     pub(super) disk_bytes: u64,
     pub(super) warnings: u64,
     /// By verb: accepted, refused, cut off.
-    pub(super) ends: [[u64; 3]; VERBS.len()],
+    pub(super) ends: ByVerb<[u64; 3]>,
     pub(super) faults: [u64; FaultClass::ALL.len()],
     pub(super) operations: BTreeMap<u32, u64>,
     pub(super) sessions: BTreeMap<u32, u64>,
@@ -120,7 +120,7 @@ impl Tally {
         self.warnings += other.warnings;
         self.audited += other.audited;
         self.failed += other.failed;
-        for (sum, one) in self.ends.iter_mut().flatten().zip(other.ends.into_iter().flatten()) {
+        for (sum, one) in self.ends.iter_mut().flatten().zip(other.ends.iter().flatten().copied()) {
             *sum += one;
         }
         for (sum, one) in self.faults.iter_mut().zip(other.faults) {
@@ -191,7 +191,7 @@ impl Counter {
         tally.disk_calls += outcome.disk.0;
         tally.disk_bytes += outcome.disk.1;
         tally.warnings += u64::from(outcome.warnings);
-        for (sum, Ends { accepted, refused, unknown }) in tally.ends.iter_mut().zip(outcome.ends) {
+        for (sum, Ends { accepted, refused, unknown }) in tally.ends.iter_mut().zip(outcome.ends.iter().copied()) {
             sum[0] += u64::from(accepted);
             sum[1] += u64::from(refused);
             sum[2] += u64::from(unknown);

@@ -358,6 +358,7 @@ fn rename(names: Vec<&mut String>, table: &BTreeMap<String, String>) {
 fn handles_mut(operation: &mut Operation) -> Vec<&mut String> {
     match operation {
         Operation::Start { parent: handle, .. }
+        | Operation::StartRun { parent: handle, .. }
         | Operation::DrainChildren { parent: handle, .. }
         | Operation::DisposeSession { agent: handle }
         | Operation::Prompt { agent: handle, .. }

@@ -187,6 +187,10 @@ struct Generator<'a> {
     ops: u32,
     senders: Vec<(String, String)>,
     stale: Vec<String>,
+    /// Names of the runs that were asked for.
+    runs: Vec<String>,
+    /// Names of the providers that were added.
+    providers: Vec<String>,
     /// Whether a queue operation is about the message that was sent last.
     latest: bool,
     /// Whether many first answers hang, so that queues fill.
@@ -487,7 +491,9 @@ impl Generator<'_> {
             6 => (0, [1, 5, 20][self.pick(PACE, 1, 3)]),
             _ => (0, [50, 220, 600][self.pick(PACE, 1, 3)]),
         };
-        Step { yields, sleep_ms, wait: !self.chance(PACE, 2, 300), call }
+        // A run may work for ever; nobody stands and waits for it.
+        let wait = !self.chance(PACE, 2, 300) && !matches!(call.operation, Operation::AwaitRun { .. });
+        Step { yields, sleep_ms, wait, call }
     }
 
     fn abort(&self, step: &Step, aborts: &mut Vec<Abort>) {
@@ -656,6 +662,8 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
         ops: 0,
         senders: Vec::new(),
         stale: Vec::new(),
+        runs: Vec::new(),
+        providers: Vec::new(),
         latest: false,
         busy: shape(5, 3) == 0,
     };
@@ -703,6 +711,9 @@ pub fn generate(chooser: &Chooser, class: WorkloadClass, rules: &'static Rules, 
             // Objects of the old process are no objects of the new one: these handles name nothing.
             generator.stale.clear();
             generator.senders.clear();
+            // Nor does anybody hold a run of the old one, or know its providers.
+            generator.runs.clear();
+            generator.providers.clear();
         }
         let clients = size.clients + shape(base + 1, 3) as usize;
         phase.clients.resize_with(clients, Vec::new);

@@ -8,6 +8,7 @@ use hostproof_spec::revision::Rules;
 
 use super::{Generator, Made, Workload};
 
+mod runs;
 pub(super) mod sessions;
 mod tools;
 
@@ -21,7 +22,7 @@ struct Family {
     operation: fn(&mut Generator<'_>, Verb) -> Option<Made>,
 }
 
-const FAMILIES: &[Family] = &[tools::FAMILY, sessions::FAMILY, children::FAMILY];
+const FAMILIES: &[Family] = &[tools::FAMILY, sessions::FAMILY, children::FAMILY, runs::FAMILY];
 
 /// The weights of every family.
 pub(super) fn weights(rules: &Rules) -> Vec<(Verb, u32)> {
@@ -36,6 +37,7 @@ pub(super) fn operation(generator: &mut Generator<'_>, verb: Verb) -> Option<Mad
 /// What a workload is beside its operations: what its processes are composed of, and what the model calls.
 pub(super) fn compose(generator: &Generator<'_>, workload: &mut Workload) {
     tools::compose(generator, workload);
+    runs::compose(generator, workload);
 }
 
 /// Options of the start of a child.

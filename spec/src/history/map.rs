@@ -129,9 +129,13 @@ impl<I> Fact<I> {
             Self::Fault { session, fault } => Fact::Fault { session: session.map(f), fault },
             Self::ProviderAdded { provider } => Fact::ProviderAdded { provider: f(provider) },
             Self::ProviderRemoved { provider } => Fact::ProviderRemoved { provider: f(provider) },
-            Self::RunPublished { session, run, parent, agent } => {
-                Fact::RunPublished { session: f(session), run: f(run), parent: f(parent), agent: agent.map(f) }
-            }
+            Self::RunPublished { session, run, provider, parent, agent } => Fact::RunPublished {
+                session: f(session),
+                run: f(run),
+                provider: f(provider),
+                parent: f(parent),
+                agent: agent.map(f),
+            },
             Self::RunSettled { session, run, reason, text, structured, diagnostic } => Fact::RunSettled {
                 session: f(session),
                 run: f(run),

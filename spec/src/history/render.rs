@@ -220,8 +220,8 @@ fn write_fact(line: &mut String, names: &Names, fact: &Fact<Sym>) -> fmt::Result
         }
         Fact::ProviderAdded { provider } => write!(line, "provider {} added", t(provider)),
         Fact::ProviderRemoved { provider } => write!(line, "provider {} removed", t(provider)),
-        Fact::RunPublished { session, run, parent, agent } => {
-            write!(line, "{}: run {} published, child of {}", t(session), t(run), t(parent))?;
+        Fact::RunPublished { session, run, provider, parent, agent } => {
+            write!(line, "{}: run {} of {} published, child of {}", t(session), t(run), t(provider), t(parent))?;
             agent.map_or(line.write_str(", elsewhere"), |agent| write!(line, ", by {}", t(agent)))
         }
         Fact::RunSettled { session, run, reason, text, structured, diagnostic } => {

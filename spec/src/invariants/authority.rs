@@ -195,7 +195,13 @@ fn refused(cx: &mut Cx<'_>, op: Sym, class: RefusalClass) {
     let may_fail_late = matches!(
         state.verb,
         None | Some(
-            Verb::DrainAll | Verb::DrainChildren | Verb::DrainDescendants | Verb::DisposeSession | Verb::Flush | Verb::Unmount
+            Verb::DrainAll
+                | Verb::DrainChildren
+                | Verb::DrainDescendants
+                | Verb::DisposeSession
+                | Verb::DisposeRun
+                | Verb::Flush
+                | Verb::Unmount
         )
     );
     let never_begun = matches!(

@@ -45,6 +45,10 @@ struct Epoch {
     last: Option<StopReason>,
     worked: Option<StopReason>,
     released: bool,
+    /// A one-shot run was published, and its start edge follows.
+    published: Option<Sym>,
+    /// It is a one-shot run, not an epoch: its child may be elsewhere, and it may have begun before its edge.
+    one_shot: bool,
 }
 
 impl Reset for Epoch {
@@ -77,13 +81,16 @@ impl Check for Edges {
                     let text = format!("run {} of {} started while {} is open", cx.name(run), cx.name(session), cx.name(open));
                     cx.broken("EDGE-01", Some(session), Some(at), text);
                 }
+                let one_shot = epoch.published == Some(run);
                 epoch.reset();
+                epoch.one_shot = one_shot;
                 epoch.run = Some((run, cx.at));
                 epoch.process = cx.event.process;
                 if let Some((open, _)) = late {
                     self.runs.entry(open).late = true;
                 }
             }
+            Fact::RunPublished { session, run, .. } => self.epochs.entry(session).published = Some(run),
             Fact::ActivationReleased { session, .. } => {
                 if let Some(epoch) = self.epochs.get_mut(session) {
                     epoch.released = true;
@@ -125,6 +132,7 @@ impl Check for Edges {
             Fact::Quiet => {
                 for (session, epoch) in self.epochs.iter() {
                     let Some((run, at)) = epoch.run else { continue };
+                    // A child elsewhere is never there.
                     let gone = cx.world.sessions.get(session).is_some_and(|state| !state.present());
                     if gone && cx.has(Field::Registry) {
                         let text = format!("run {} of {} has no end, and the session is gone", cx.name(run), cx.name(session));
@@ -168,7 +176,8 @@ impl Edges {
         }
         let since = started;
         epoch.run = None;
-        if cx.has(Field::Turns) {
+        // What a run's end says is its result, which is judged where it is told.
+        if cx.has(Field::Turns) && !epoch.one_shot {
             if let Some(text) = text
                 && !epoch.texts.contains(&text)
                 && !(epoch.partial && epoch.texts.len() > 1)

@@ -45,6 +45,8 @@ pub enum Field {
     Sessions,
     /// Described, composed, policies and setup contributions.
     Composition,
+    /// Runs published, settled, failed and released; providers added and removed.
+    Runs,
 }
 
 /// A set of [`Field`]s.
@@ -108,6 +110,7 @@ impl FieldSet {
                 "observe:listeners" => Field::Listeners,
                 "observe:sessions" => Field::Sessions,
                 "observe:composition" => Field::Composition,
+                "observe:runs" => Field::Runs,
                 _ => continue,
             };
             set = set.with(field);

@@ -13,7 +13,7 @@
 
 use super::table::{Reset, Table};
 use super::{Check, Cx, Field, Invariant};
-use crate::history::{Fact, List, RecordKind, StopReason};
+use crate::history::{Fact, List, RecordKind, StopReason, Verb};
 use crate::names::Sym;
 
 pub(super) const ABOUT: Invariant = Invariant {
@@ -193,7 +193,16 @@ impl Agent {
 impl Liveness {
     fn quiet(&self, cx: &mut Cx<'_>) {
         for op in &cx.world.pending {
-            let Some(invoked) = cx.world.ops.get(*op).map(|state| state.invoked) else { continue };
+            let Some((verb, target, invoked)) = cx.world.ops.get(*op).map(|state| (state.verb, state.target, state.invoked))
+            else {
+                continue;
+            };
+            // Whoever waits for a result waits as long as the run does; whether that may last is judged at the run.
+            let waits = verb == Some(Verb::AwaitRun)
+                && target.is_none_or(|target| cx.world.unsettled.iter().any(|run| run.session == target));
+            if waits {
+                continue;
+            }
             let text = format!("{} has no outcome, and nothing moves", cx.name(*op));
             cx.broken("LIVE-01", Some(*op), Some(invoked), text);
         }
@@ -220,7 +229,9 @@ impl Liveness {
                 continue;
             }
             let Some(epoch) = state.epoch else { continue };
-            let owns = state.owned.iter().any(|child| cx.world.epoch_of(*child).is_some());
+            // What an agent started is part of its work, be it a resident child or a run without a result.
+            let owns = state.owned.iter().any(|child| cx.world.epoch_of(*child).is_some())
+                || cx.world.unsettled.iter().any(|run| run.parent == session);
             if owns {
                 continue;
             }

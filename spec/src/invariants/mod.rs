@@ -23,6 +23,7 @@ mod one_activation;
 mod parts;
 mod rejected_start;
 mod release_order;
+mod runs;
 mod sessions;
 mod setups;
 mod table;
@@ -175,6 +176,7 @@ invariants! {
     sessions: sessions::Sessions = sessions::ABOUT;
     composition: composition::Composition = composition::ABOUT;
     setups: setups::Setups = setups::ABOUT;
+    runs: runs::Runs = runs::ABOUT;
 }
 
 /// All invariants over one history at a time.

@@ -180,6 +180,10 @@ impl NothingAfterDispose {
     }
 
     fn entered(&self, cx: &mut Cx<'_>, session: Sym, parent: Sym) {
+        // Drains close admission of continuable children; a one-shot run belongs to whoever holds it.
+        if cx.event.op.and_then(|op| cx.world.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::StartRun)) {
+            return;
+        }
         if let Some(since) = cx.world.process(cx.event.process).unloaded {
             let text = format!("{} entered after everything was unloaded", cx.name(session));
             return cx.broken("DRAIN-12", Some(session), Some(since), text);

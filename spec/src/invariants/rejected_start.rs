@@ -75,14 +75,25 @@ fn from(cx: &Cx<'_>, op: Sym, now: bool) -> Option<Sym> {
     }
 }
 
+fn starts(verb: Option<Verb>) -> bool {
+    matches!(verb, Some(Verb::Start | Verb::StartRun))
+}
+
+/// Whether a call may be refused for something that closes.
+fn may_be_covered(verb: Option<Verb>) -> bool {
+    needs_place(verb) || verb == Some(Verb::StartRun)
+}
+
 impl Check for RejectedStart {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
-            Fact::Invoked { verb, .. } if needs_place(Some(verb)) => {
+            Fact::Invoked { verb, .. } if may_be_covered(Some(verb)) => {
                 let Some(op) = cx.event.op else { return };
                 let closed = self.covered(cx, op, cx.event.actor, None);
                 self.calls.entry(op).closed = closed;
-                self.peaks(cx, Some(op), None);
+                if needs_place(Some(verb)) {
+                    self.peaks(cx, Some(op), None);
+                }
             }
             Fact::ActivationOpened { session, .. } => self.peaks(cx, None, Some(session)),
             Fact::AgentEntered { session, parent, .. } => {
@@ -94,13 +105,20 @@ impl Check for RejectedStart {
                 }
                 let Some(op) = cx.event.op else { return };
                 let child = self.children.entry(session);
-                child.opener = cx.world.ops.get(op).is_some_and(|state| state.verb == Some(Verb::Start)).then_some(op);
+                child.opener = cx.world.ops.get(op).is_some_and(|state| starts(state.verb)).then_some(op);
                 child.accepted = child.opener.is_none();
             }
             Fact::Inserted { session, .. } => {
-                if let Some(child) = self.children.get_mut(session)
+                // The task of a one-shot child is given to it before its start is final.
+                let run = cx.event.op.and_then(|op| cx.world.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::StartRun));
+                if let Some(child) = self.children.get_mut(session).filter(|_| !run)
                     && child.opener == cx.event.op
                 {
+                    child.accepted = true;
+                }
+            }
+            Fact::RunPublished { session, .. } => {
+                if let Some(child) = self.children.get_mut(session) {
                     child.accepted = true;
                 }
             }
@@ -189,7 +207,7 @@ impl RejectedStart {
     /// Something at `session` (everywhere when `None`) closes: calls in flight at or below it may be refused for that.
     fn closes(&mut self, cx: &Cx<'_>, session: Option<Sym>) {
         for op in &cx.world.pending {
-            let Some(state) = cx.world.ops.get(*op).filter(|state| needs_place(state.verb)) else { continue };
+            let Some(state) = cx.world.ops.get(*op).filter(|state| may_be_covered(state.verb)) else { continue };
             let from = from(cx, *op, false);
             let covers = session.is_none_or(|session| {
                 [from, state.target, state.entered].into_iter().flatten().any(|at| cx.world.lineage(at).any(|at| at == session))
@@ -256,7 +274,7 @@ impl RejectedStart {
     fn refused(&mut self, cx: &mut Cx<'_>, op: Sym, class: RefusalClass, code: Option<Sym>) {
         let Some(state) = cx.world.ops.get(op) else { return };
         let (verb, target, actor, invoked, entered) = (state.verb, state.target, state.actor, state.invoked, state.entered);
-        if verb == Some(Verb::Start) {
+        if starts(verb) {
             if let Some(session) = entered {
                 self.gone(cx, op, session);
             }
@@ -266,7 +284,7 @@ impl RejectedStart {
                 self.taken(cx, op, session, invoked);
             }
         }
-        if !needs_place(verb) {
+        if !may_be_covered(verb) {
             return;
         }
         if class == RefusalClass::Closing && cx.has(Field::Scopes) && self.covered(cx, op, actor, target.or(entered)).is_none() {

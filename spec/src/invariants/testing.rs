@@ -110,6 +110,18 @@ impl Story {
         self.op(op, Fact::ActivationOpened { session, epoch, agent }).op(op, Fact::StartEdge { session, run: epoch })
     }
 
+    /// A one-shot child of `parent` enters with its task, begins its turn and is published.
+    pub(super) fn run(&mut self, op: &'static str, parent: (&'static str, &'static str), child: Child) -> &mut Self {
+        let Child { session, agent, epoch } = child;
+        self.invoke(op, parent.1, Verb::StartRun, None).later().op(op, Fact::SessionEntered { session });
+        self.op(op, Fact::AgentEntered { session, agent, parent: Some(parent.0) });
+        self.insert(Some(op), session, "m1", Source::User).turn(session, 1, "m1");
+        self.op(op, Fact::CatalogRow { parent: parent.0, child: session });
+        let published = Fact::RunPublished { session, run: epoch, provider: "spawn", parent: parent.0, agent: Some(agent) };
+        self.by(Some(op), Some(parent.1), published).by(Some(op), Some(parent.1), Fact::StartEdge { session, run: epoch });
+        self.op(op, Fact::Succeeded { child: Some(session), message: None })
+    }
+
     /// A waking next-turn message goes in.
     pub(super) fn insert(
         &mut self,
@@ -218,6 +230,8 @@ pub(super) struct Child {
 pub(super) const C: Child = Child { session: "c", agent: "agent-c", epoch: "epoch-c" };
 pub(super) const D: Child = Child { session: "d", agent: "agent-d", epoch: "epoch-d" };
 pub(super) const F: Child = Child { session: "f", agent: "agent-f", epoch: "epoch-f" };
+/// A one-shot child with its run.
+pub(super) const RUN: Child = Child { session: "c", agent: "agent-c", epoch: "run-c" };
 pub(super) const P: (&str, &str) = ("p", "agent-p");
 
 /// A parent with a child that answered its first message.

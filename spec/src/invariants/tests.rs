@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::testing::{C, Child, D, F, P, Story, family};
+use super::testing::{C, Child, D, F, P, RUN, Story, family};
 use super::{Checker, Field, FieldSet, INVARIANTS};
 use crate::history::{
     Authority, CancelCause, CloseCause, Diagnosis, DiscardCause, Fact, List, RecordKind, Row, Source, StopReason, StorageFault,
@@ -888,4 +888,143 @@ proptest! {
         let mut fresh = Checker::new(R20260901.rules(), FieldSet::ALL);
         prop_assert_eq!(run(&mut used, &second), run(&mut fresh, &second));
     }
+}
+
+// ---- one-shot runs ----
+
+/// A parent with a run that is published; its model is not asked yet.
+fn with_run() -> Story {
+    let mut story = Story::new(R20260901);
+    story.root("create", P.0, P.1).run("run", P, RUN);
+    story
+}
+
+/// The same, and the child answered.
+fn answered_run() -> Story {
+    let mut story = with_run();
+    story.append("c", RecordKind::Descriptor);
+    story.answer("c", 1, "m1", "done");
+    story
+}
+
+fn run_settles(reason: StopReason, text: Option<&'static str>) -> Fact<&'static str> {
+    Fact::RunSettled { session: "c", run: "run-c", reason, text, structured: false, diagnostic: None }
+}
+
+fn run_ends(reason: StopReason, text: Option<&'static str>) -> Fact<&'static str> {
+    Fact::EndEdge { session: "c", run: "run-c", reason, text }
+}
+
+#[test]
+fn a_run_is_published_settles_once_and_is_released() {
+    let mut whole = answered_run();
+    whole.later().fact(run_settles(StopReason::Completed, Some("done"))).fact(run_ends(StopReason::Completed, Some("done")));
+    whole.invoke("let-go", P.1, Verb::DisposeRun, Some("c")).later().fact(Fact::AgentLeft { session: "c", agent: "agent-c" });
+    whole.fact(Fact::SessionLeft { session: "c" }).later().fact(Fact::RunReleased { session: "c", run: "run-c" });
+    whole.op("let-go", Fact::Succeeded { child: None, message: None }).lawful();
+
+    answered_run()
+        .fact(run_settles(StopReason::Completed, Some("done")))
+        .fact(run_settles(StopReason::Completed, Some("done")))
+        .breaks("runs", "RUN-04");
+    answered_run()
+        .fact(run_settles(StopReason::Completed, Some("done")))
+        .fact(run_ends(StopReason::Completed, None))
+        .breaks("runs", "RUN-04");
+    answered_run().fact(run_ends(StopReason::Completed, Some("done"))).breaks("runs", "RUN-04");
+}
+
+#[test]
+fn a_refused_run_start_has_published_nothing() {
+    with_run().refuse("run", RefusalClass::Failed).breaks("runs", "RUN-01");
+    let mut silent = Story::new(R20260901);
+    silent.root("create", P.0, P.1).invoke("run", P.1, Verb::StartRun, None);
+    silent.op("run", Fact::Succeeded { child: Some("c"), message: None }).breaks("runs", "RUN-01");
+    let mut refused = Story::new(R20260901);
+    refused.root("create", P.0, P.1).invoke("run", P.1, Verb::StartRun, None).refuse("run", RefusalClass::Unsupported).lawful();
+    let mut left = Story::new(R20260901);
+    left.root("create", P.0, P.1).invoke("run", P.1, Verb::StartRun, None).op("run", Fact::SessionEntered { session: "c" });
+    left.op("run", Fact::AgentEntered { session: "c", agent: "agent-c", parent: Some("p") });
+    left.refuse("run", RefusalClass::Failed).breaks("rejected-start", "START-03");
+}
+
+#[test]
+fn the_result_of_a_run_is_its_own() {
+    answered_run().fact(run_settles(StopReason::Completed, Some("of another"))).breaks("runs", "RUN-05");
+    answered_run().fact(run_settles(StopReason::Error, Some("done"))).breaks("runs", "RUN-06");
+    with_run().fact(run_settles(StopReason::Completed, None)).breaks("runs", "RUN-06");
+    let long = Box::leak("x".repeat(4097).into_boxed_str());
+    answered_run()
+        .fact(Fact::RunSettled {
+            session: "c",
+            run: "run-c",
+            reason: StopReason::Completed,
+            text: None,
+            structured: false,
+            diagnostic: Some(long),
+        })
+        .breaks("runs", "RUN-14");
+}
+
+#[test]
+fn only_its_signal_its_holder_or_its_parent_stops_a_run() {
+    let cancelled = Fact::CancelIssued { session: "c", cause: CancelCause::Parent, keeps_inbox: false };
+    with_run().later().fact(cancelled).breaks("runs", "RUN-11");
+    let mut raised = with_run();
+    raised.later().op("run", Fact::Aborted).fact(cancelled).fact(Fact::Discarded {
+        session: "c",
+        message: "none",
+        cause: DiscardCause::Cancelled,
+        seq: None,
+    });
+    assert!(raised.end().iter().all(|found| found.invariant != "runs"));
+    let mut ignored = with_run();
+    ignored.later().op("run", Fact::Aborted).later().fact(Fact::Quiet).breaks("runs", "RUN-08");
+}
+
+#[test]
+fn nothing_of_a_released_run_is_left_and_no_parent_leaves_before_its_runs() {
+    let settled = || {
+        let mut story = answered_run();
+        story.fact(run_settles(StopReason::Completed, Some("done"))).fact(run_ends(StopReason::Completed, Some("done")));
+        story
+    };
+    settled().later().fact(Fact::RunReleased { session: "c", run: "run-c" }).breaks("runs", "RUN-09");
+    with_run().later().fact(Fact::RunReleased { session: "c", run: "run-c" }).breaks("runs", "RUN-09");
+    let mut early = settled();
+    early.invoke("let-go", P.1, Verb::DisposeRun, Some("c")).op("let-go", Fact::Succeeded { child: None, message: None });
+    early.breaks("runs", "RUN-09");
+    settled().later().fact(Fact::AgentLeft { session: "p", agent: "agent-p" }).breaks("runs", "RUN-15");
+}
+
+#[test]
+fn the_descriptor_of_a_run_comes_before_its_first_request() {
+    with_run().later().fact(Fact::ModelAsked { session: "c", turn: 1, step: 1 }).breaks("runs", "RUN-13");
+}
+
+#[test]
+fn a_removed_provider_starts_nothing_and_names_are_taken_in_turns() {
+    let mut removed = Story::new(R20260901);
+    removed.root("create", P.0, P.1).fact(Fact::ProviderRemoved { provider: "spawn" }).run("run", P, RUN);
+    removed.breaks("runs", "PROV-04");
+    let mut back = Story::new(R20260901);
+    back.root("create", P.0, P.1)
+        .fact(Fact::ProviderRemoved { provider: "spawn" })
+        .fact(Fact::ProviderAdded { provider: "spawn" });
+    back.run("run", P, RUN);
+    assert!(back.end().iter().all(|found| found.requirement != "PROV-04"));
+    let mut twice = Story::new(R20260901);
+    twice.fact(Fact::ProviderAdded { provider: "x" }).fact(Fact::ProviderAdded { provider: "x" }).breaks("runs", "PROV-05");
+}
+
+#[test]
+fn whoever_waits_for_a_run_may_wait_as_long_as_it_hangs() {
+    let mut hanging = with_run();
+    hanging.append("c", RecordKind::Descriptor);
+    hanging.later().durable("c").fact(Fact::ModelAsked { session: "c", turn: 1, step: 1 });
+    hanging.fact(Fact::ModelShown { session: "c", message: "m1" });
+    hanging.invoke("wait", P.1, Verb::AwaitRun, Some("c")).later().fact(Fact::Quiet).lawful();
+    let mut over = answered_run();
+    over.fact(run_settles(StopReason::Completed, Some("done"))).fact(run_ends(StopReason::Completed, Some("done")));
+    over.invoke("wait", P.1, Verb::AwaitRun, Some("c")).later().fact(Fact::Quiet).breaks("liveness", "LIVE-01");
 }

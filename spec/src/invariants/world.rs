@@ -192,6 +192,18 @@ pub(super) struct World {
     pub(super) general_fault: Option<usize>,
     /// Open Activations by session, in order of opening.
     pub(super) open: Vec<Sym>,
+    /// One-shot runs without a result.
+    pub(super) unsettled: Vec<Unsettled>,
+}
+
+/// A one-shot run without a result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsettled {
+    pub(super) run: Sym,
+    pub(super) session: Sym,
+    /// Session of its parent.
+    pub(super) parent: Sym,
+    process: u16,
 }
 
 impl World {
@@ -202,6 +214,7 @@ impl World {
         self.processes.clear();
         self.pending.clear();
         self.open.clear();
+        self.unsettled.clear();
         self.faults_stopped = false;
         self.fault = None;
         self.failing = None;
@@ -318,6 +331,7 @@ impl World {
             false
         });
         self.open.retain(|session| sessions.get(*session).is_some_and(|state| state.epoch.is_some()));
+        self.unsettled.retain(|run| run.process != process);
     }
 
     fn conclude(&mut self, op: Sym, outcome: Outcome) {
@@ -380,7 +394,7 @@ impl World {
                 let (verb, target, entered, actor, current) =
                     (state.verb, state.target, state.entered, state.actor, state.actor_current);
                 match verb {
-                    Some(Verb::Start | Verb::CreateSession | Verb::ResumeSession | Verb::ForkSession) => {
+                    Some(Verb::Start | Verb::StartRun | Verb::CreateSession | Verb::ResumeSession | Verb::ForkSession) => {
                         for session in [child, target, entered].into_iter().flatten() {
                             self.sessions.entry(session).known = true;
                         }
@@ -402,7 +416,7 @@ impl World {
                 if verb == Some(Verb::DrainAll) && class != RefusalClass::Failed {
                     self.process_mut(event.process).unloading = None;
                 }
-                if verb == Some(Verb::Start) {
+                if matches!(verb, Some(Verb::Start | Verb::StartRun)) {
                     for session in [target, entered].into_iter().flatten() {
                         self.sessions.entry(session).rejected = Some(at);
                     }
@@ -519,6 +533,10 @@ impl World {
                     self.ops.entry(op).rows.push(ListedRow { session, created_at, index, at });
                 }
             }
+            Fact::RunPublished { session, run, parent, .. } => {
+                self.unsettled.push(Unsettled { run, session, parent, process: event.process });
+            }
+            Fact::RunSettled { run, .. } | Fact::RunFailed { run, .. } => self.unsettled.retain(|known| known.run != run),
             Fact::ScopeClosed { root } => {
                 self.agents.entry(root).scope.get_or_insert(at);
             }

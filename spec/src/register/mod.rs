@@ -32,6 +32,7 @@ mod part;
 mod perm;
 mod prov;
 pub mod races;
+mod run;
 mod settle;
 mod setup;
 mod start;
@@ -218,6 +219,7 @@ pub const AREAS: &[Area] = &[
     Area { name: "COMP", title: "what an agent is made of", rows: comp::ROWS },
     Area { name: "PERM", title: "permissions of children", rows: perm::ROWS },
     Area { name: "SETUP", title: "contributions to the setup of children", rows: setup::ROWS },
+    Area { name: "RUN", title: "one-shot runs", rows: run::ROWS },
 ];
 
 /// Every requirement, in reading order.
@@ -259,6 +261,14 @@ mod prelude {
     pub(super) const BACKENDS: (Document, &str) = (Subagent, "In-process backends: authority, depth and seeds");
     /// The section on a provider's promises.
     pub(super) const PROVIDER: (Document, &str) = (Subagent, "Providers and lifecycle pairs");
+    /// The section on what a provider can do.
+    pub(super) const CAPABILITIES: (Document, &str) = (Subagent, "Two kinds of capability, two ways to discover them");
+    /// The section on one-shot requests.
+    pub(super) const REQUEST: (Document, &str) = (Subagent, "One-shot start request");
+    /// The section on results.
+    pub(super) const RESULT: (Document, &str) = (Subagent, "Terminal outcome: SubagentResult");
+    /// The section on runs.
+    pub(super) const RUN: (Document, &str) = (Subagent, "One-shot run: SubagentRun");
     /// The section of method contracts.
     pub(super) const API: (Document, &str) = (Subagent, "Cordis API");
     /// The section of events.
@@ -292,6 +302,7 @@ mod prelude {
     pub(super) const P_MANAGER: (Document, &str) = (Product, "continuation manager");
     pub(super) const P_SESSION: (Document, &str) = (Product, "session");
     pub(super) const P_STORE: (Document, &str) = (Product, "persistence");
+    pub(super) const P_RUNS: (Document, &str) = (Product, "one-shot runs");
     pub(super) const P_LIST: (Document, &str) = (Product, "listing");
 }
 
