@@ -16,7 +16,7 @@ use hostproof_spec::history::{Authority, Fact};
 use hostproof_spec::names::Sym;
 use hostproof_spec::operation::{self, Cut, InterruptBy, Operation, PolicyChange};
 use hostproof_spec::refusal::RefusalClass;
-use hostproof_spec::wire::{Call, ListRow, Outcome, RunOutcome};
+use hostproof_spec::wire::{Call, ListRow, Outcome, Projection, RunOutcome};
 use rustc_hash::FxHashMap;
 
 use crate::agent::{Agent, AgentHandle, By, Composition, CreateAgent, CreateError, ResumeAgent, StepVerdict, TeardownError};
@@ -29,6 +29,7 @@ use crate::host::Host;
 use crate::permission;
 use crate::persistence::ReadError;
 use crate::session::event::{Body, Record};
+use crate::session::projection::Projected;
 use crate::session::replay::{CutError, cut};
 use crate::subagent::{
     ContinuableStart, InterruptAuthority, ListedChild, QueueChange, Registration, Run, RunResult, RunStart, Scripted,
@@ -62,6 +63,8 @@ pub(crate) struct Answer {
     pub rows: Option<Vec<ListedChild>>,
     /// What a run came to.
     pub result: Option<RunResult>,
+    /// What a projection says, with the key of its unit.
+    pub projection: Option<(Rc<str>, Projected)>,
 }
 
 type Answered = Result<Answer, SubagentError>;
@@ -80,6 +83,11 @@ pub(crate) fn conclude(env: &Rc<dyn Env>, op: Sym, actor: Option<&Agent>, target
                 for (index, row) in (0..).zip(rows) {
                     tell(&**env, Some(op), actor, listed(parent, index, row));
                 }
+            }
+            if let (Some((unit, read)), Some(session)) = (&answer.projection, target) {
+                let (unit, value) = (env.names().intern(unit), env.names().intern(&read.value.to_string()));
+                let fact = Fact::Projected { session, unit, value, as_of: read.as_of, from: read.from };
+                tell(&**env, Some(op), actor, fact);
             }
             tell(&**env, Some(op), actor, Fact::Succeeded { child: answer.child, message: answer.message });
         }
@@ -137,12 +145,17 @@ impl End {
                 child: answer.child.map(text),
                 message: answer.message.map(text),
                 rows: answer.rows.as_ref().map(|rows| rows.iter().map(row).collect()),
-                projection: None,
                 result: answer.result.as_ref().map(|result| RunOutcome {
                     reason: result.reason,
                     text: result.output.as_ref().map(|text| text.to_string()),
                     structured: result.structured.as_ref().map(|text| text.to_string()),
                     diagnostic: result.diagnostic.as_ref().map(|text| text.to_string()),
+                }),
+                projection: answer.projection.as_ref().map(|(unit, read)| Projection {
+                    unit: unit.to_string(),
+                    value: read.value.clone(),
+                    as_of: read.as_of,
+                    from: read.from,
                 }),
             },
             Err(error) => {
@@ -405,6 +418,10 @@ impl Driver {
                 Operation::RemoveSetup { setup } => {
                     subagents.setups().remove(by, names.intern(setup))?;
                     Ok(Answer::default())
+                }
+                Operation::ReadProjection { session, unit } => {
+                    let read = subagents.read_projection(names.intern(session), unit, signal).await?;
+                    Ok(Answer { projection: Some((Rc::from(unit.as_str()), read)), ..Answer::default() })
                 }
                 Operation::QueueEdit { target, message, content } => {
                     self.change_queue(op, target, message, QueueChange::Edit(Rc::from(content.as_str())))

@@ -196,6 +196,11 @@ impl World {
         Held(sender)
     }
 
+    /// Holds that nobody came to yet.
+    pub fn armed(&self) -> usize {
+        self.0.held.borrow().len()
+    }
+
     /// The disk.
     pub fn mem_disk(&self) -> &MemDisk {
         &self.0.disk

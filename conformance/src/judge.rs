@@ -445,7 +445,12 @@ impl Judge<'_> {
                 (Row::Diagnostic { reason }, Some(allowed)) => allowed.as_slice().contains(reason),
                 _ => false,
             };
-            same_session && same_row && (want.live.is_none() || row.live.is_none() || want.live == row.live)
+            let same_place = want.depth.is_none_or(|depth| row.depth == Some(depth))
+                && want
+                    .parent
+                    .as_ref()
+                    .is_none_or(|parent| row.parent.is_some() && self.played.names.session_id(parent) == row.parent.as_deref());
+            same_session && same_row && same_place && (want.live.is_none() || row.live.is_none() || want.live == row.live)
         };
         let holds = rows.len() == wanted.len()
             && if any_order {

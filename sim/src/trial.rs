@@ -1015,9 +1015,23 @@ impl Trial<'_> {
             let parent = self.world.names().text(*session).to_string();
             self.ask(&format!("q{number}"), Operation::ListChildren { parent });
         }
+        let mut asked = sessions.len();
+        if self.config.workload == WorkloadClass::Whole {
+            // The other views of the same store: they must agree with each other, and with what was served before.
+            for session in &sessions {
+                let session = self.world.names().text(*session).to_string();
+                let tree = Operation::ListDescendants { root: session.clone() };
+                let reads = ["subagent", "subagentTiming", "subagentCatalog"]
+                    .map(|unit| Operation::ReadProjection { session: session.clone(), unit: unit.to_owned() });
+                for operation in reads.into_iter().chain([tree]) {
+                    self.ask(&format!("q{asked}"), operation);
+                    asked += 1;
+                }
+            }
+        }
         self.settle_whole("listings on a quiet store")?;
         // Whichever of them changed something: the last one answers for all.
-        self.look_at_files(sessions.len().checked_sub(1).map(|last| self.world.names().intern(&format!("q{last}"))));
+        self.look_at_files(asked.checked_sub(1).map(|last| self.world.names().intern(&format!("q{last}"))));
         if self.watch.violated.get() { Err(Stop::Wrong) } else { Ok(()) }
     }
 

@@ -9,6 +9,7 @@ use crate::revision::Revision;
 const ALL: &[Revision] = &[Revision::R20260901, Revision::R20260806, Revision::R20260722];
 const SINCE_0806: &[Revision] = &[Revision::R20260901, Revision::R20260806];
 const ONLY_0901: &[Revision] = &[Revision::R20260901];
+const ONLY_0722: &[Revision] = &[Revision::R20260722];
 const ONLY_0806: &[Revision] = &[Revision::R20260806];
 
 /// The bug that every search must find within a few trials, or the simulator is blind.
@@ -145,6 +146,10 @@ bugs! {
     R02 Whole ALL "RUN-05" "runs" false "a forked run that says nothing hands on its parent's answer";
     R03 Whole ALL "RUN-09" "runs" true "a release resolves when it was asked for, not when the child is gone";
     R04 Whole ALL "PROV-04" "runs" true "a removed provider is still found";
+    L01 Whole SINCE_0806 "LIST-17" "listing-isolation" true "what is below a damaged child is not looked for";
+    L02 Whole ALL "PROJ-02" "projections" false "a projection is served as it was kept, without the records behind it";
+    L03 Whole SINCE_0806 "LIST-16" "listing-order" true "a tree is listed level by level";
+    L04 Whole ONLY_0722 "LIST-03" "listing-isolation" true "one damaged child fails the whole trace";
 }
 
 impl fmt::Display for Bug {

@@ -54,6 +54,8 @@ parts! {
     SessionQuery "session-query" None;
     /// The registry of projections: identities and catalogs.
     Projections "projections" None;
+    /// What is kept of projections, so that they need not be folded from the first record: nobody needs it.
+    ProjectionCache "projection-cache" None;
     /// The tool that delegates.
     Subagent "subagent" Some("subagent");
     /// The tool that writes to another agent.
@@ -220,7 +222,7 @@ mod tests {
             assert_eq!(serde_json::to_value(part).expect("plain data"), part.name());
             assert_eq!(part.name().parse::<Part>().expect("its own name"), part);
         }
-        insta::assert_snapshot!("pursistence".parse::<Part>().expect_err("no part").to_string(), @"no part of a host is called `pursistence`; known are agents, session-store, persistence, session-query, projections, subagent, send-message, report, interrupt-agent, list-agents");
+        insta::assert_snapshot!("pursistence".parse::<Part>().expect_err("no part").to_string(), @"no part of a host is called `pursistence`; known are agents, session-store, persistence, session-query, projections, projection-cache, subagent, send-message, report, interrupt-agent, list-agents");
     }
 
     #[test]

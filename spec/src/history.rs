@@ -148,6 +148,8 @@ verbs! {
     RegisterProvider,
     /// Remove a provider.
     RemoveProvider,
+    /// Read one projection of a session.
+    ReadProjection,
 }
 
 /// By what right an operation acts.

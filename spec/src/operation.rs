@@ -166,6 +166,13 @@ pub enum Operation {
         /// The session; it is no row itself.
         root: String,
     },
+    /// Read one projection of a session, live or stored.
+    ReadProjection {
+        /// The session.
+        session: String,
+        /// Key of the unit, such as `subagent`.
+        unit: String,
+    },
     /// Copy the beginning of a session, live or stored, into a new top-level session that is independent of it. Binds a handle to its agent.
     ForkSession {
         /// The session to copy from.
@@ -557,6 +564,7 @@ impl Operation {
             Self::DisposeRun { .. } => Verb::DisposeRun,
             Self::RegisterProvider { .. } => Verb::RegisterProvider,
             Self::RemoveProvider { .. } => Verb::RemoveProvider,
+            Self::ReadProjection { .. } => Verb::ReadProjection,
         }
     }
 
@@ -594,6 +602,7 @@ impl Operation {
             | Self::Interrupt { target: session, .. }
             | Self::ListChildren { parent: session }
             | Self::ListDescendants { root: session }
+            | Self::ReadProjection { session, .. }
             | Self::QueueEdit { target: session, .. }
             | Self::QueueRemove { target: session, .. }
             | Self::QueueSteer { target: session, .. } => Some(session),

@@ -38,6 +38,7 @@ pub const CODES: &[(&str, RefusalClass)] = &[
     ("SESSION_NOT_FOUND", RefusalClass::Absent),
     ("SESSION_QUERY_SESSION_NOT_FOUND", RefusalClass::Absent),
     ("QUEUE_ITEM_NOT_FOUND", RefusalClass::Absent),
+    ("SESSION_QUERY_EVENT_NOT_FOUND", RefusalClass::Absent),
     ("NO_PROVIDER", RefusalClass::Unsupported),
     ("UNSUPPORTED_CAPABILITY", RefusalClass::Unsupported),
     ("CONTINUATION_UNAVAILABLE", RefusalClass::Unsupported),
@@ -63,6 +64,9 @@ pub const CODES: &[(&str, RefusalClass)] = &[
     ("ACTIVATION_SETUP_REVOKED", RefusalClass::Failed),
     ("ACTIVATION_SETUP_RELEASE_FAILED", RefusalClass::Failed),
     ("SESSION_QUERY_CORRUPT_SESSION", RefusalClass::Failed),
+    ("SESSION_QUERY_INVALID_LINEAGE", RefusalClass::Failed),
+    ("SESSION_QUERY_INVALID_SURFACE", RefusalClass::Failed),
+    ("SESSION_QUERY_SOURCE_CONFLICT", RefusalClass::Failed),
     ("SESSION_QUERY_PERSISTENCE_FAILED", RefusalClass::Failed),
     ("STORAGE_FAILED", RefusalClass::Failed),
 ];

@@ -536,6 +536,8 @@ pub const CAPABILITIES: &[(&str, &str)] = &[
     ("queue", "pending messages can be edited, removed and steered"),
     ("drain", "descendants can be drained"),
     ("drain-children", "selected children can be drained"),
+    ("tree", "whole trees are listed"),
+    ("projections", "projections of sessions can be read"),
     ("resume-root", "top-level sessions can be rebuilt from storage"),
     ("prompt-child", "a person's message reaches a child through its live parent"),
     ("fork", "a session is copied up to the end of a turn into a new one"),

@@ -641,6 +641,9 @@ impl Agent {
             outcome = Err(TeardownError::Write(Rc::new(error)));
         }
         if let Some(registry) = self.0.registry.upgrade() {
+            if outcome.is_ok() {
+                registry.keep_projections(&self.0.session, true);
+            }
             registry.leave(by, self);
         }
         self.set_inbox_listener(None);

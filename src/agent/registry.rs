@@ -4,7 +4,7 @@
 //! Publication order (2.6.1): unpublished setup, which may wait → session entered → what was pending is restored → agent entered → handle. Whatever throws or is aborted before the
 //! caller has the handle takes everything back, and each announcement that began gets its counterpart (2.6.2). The signal of a creation means nothing afterwards (2.6.3).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::rc::{Rc, Weak};
 
@@ -22,6 +22,7 @@ use crate::permission::Policy;
 use crate::persistence::{Persistence, ReadError, Stored, Writer};
 use crate::planted;
 use crate::session::event::{Body, Header, Record};
+use crate::session::projection::Projections;
 use crate::session::replay::pending;
 use crate::session::{EnterError, InvalidSplice, Session, SessionStore};
 use crate::tools::{ECHO, ToolSource};
@@ -40,6 +41,7 @@ pub(super) struct Core {
     store: Rc<SessionStore>,
     persistence: Option<Rc<Persistence>>,
     parts: Parts,
+    projections: OnceCell<Projections>,
     /// The tools of the host; nobody before it is whole.
     tools: RefCell<Option<Weak<dyn ToolSource>>>,
     live: RefCell<Live>,
@@ -193,6 +195,7 @@ impl Registry {
     pub fn new(env: Rc<dyn Env>, rules: &'static Rules, store: Rc<SessionStore>, persistence: Option<Rc<Persistence>>) -> Self {
         Self(Rc::new(Core {
             parts: Parts::new(env.clone(), rules),
+            projections: OnceCell::new(),
             tools: RefCell::default(),
             env,
             rules,
@@ -210,6 +213,18 @@ impl Registry {
     #[must_use]
     pub fn parts(&self) -> &Parts {
         &self.0.parts
+    }
+
+    /// The registry of projections; made when somebody first asks for it.
+    #[must_use]
+    pub fn projections(&self) -> &Projections {
+        self.0.projections()
+    }
+
+    /// The registry of projections, if somebody asked for it before.
+    #[must_use]
+    pub fn projections_in_use(&self) -> Option<&Projections> {
+        self.0.projections.get()
     }
 
     /// From now on agents are offered these tools, as long as somebody holds them.
@@ -490,6 +505,17 @@ impl Core {
             self.env.emit(by.op, by.actor, Fact::PolicyIs { session, policy }).map_err(|Thrown| CreateError::Thrown)?;
         }
         Ok(())
+    }
+
+    fn projections(&self) -> &Projections {
+        self.projections.get_or_init(|| Projections::new(self.env.clone(), self.rules))
+    }
+
+    /// Keeps what is folded of a live session, where this host keeps such states. `durable`: whether every record of it is.
+    pub(super) fn keep_projections(&self, session: &Session, durable: bool) {
+        if self.parts.has(Part::ProjectionCache) && self.parts.has(Part::Projections) && self.persistence.is_some() {
+            self.projections().keep(&self.store, session, durable);
+        }
     }
 
     /// The end of a disposal: the agent, then its session.

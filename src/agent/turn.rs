@@ -122,6 +122,9 @@ impl Agent {
         }
         self.log(Body::TurnEnd { turn, reason, detail });
         self.emit(By::HOST, Fact::TurnEnded { session: self.id(), turn, reason });
+        if let Some(registry) = self.0.registry.upgrade() {
+            registry.keep_projections(&self.0.session, false);
+        }
         matches!(reason, StopReason::Error | StopReason::Refusal | StopReason::Blocked)
     }
 

@@ -1,5 +1,6 @@
 //! Everything that is there: live and stored sessions, each once. Owns the merge; must never read the records of a session.
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use hostproof_spec::names::Sym;
@@ -48,6 +49,12 @@ pub fn compatible(one: &Header, other: &Header) -> bool {
     let Header { version, id, created_at, parent, subagent: _, inherited, depth } = one;
     (*version, *id, *created_at, *parent, *inherited, *depth)
         == (other.version, other.id, other.created_at, other.parent, other.inherited, other.depth)
+}
+
+/// The total order of siblings: creation time, then id as UTF-16 code units.
+#[must_use]
+pub fn by_creation(one: (u64, &str), other: (u64, &str)) -> Ordering {
+    one.0.cmp(&other.0).then_with(|| one.1.encode_utf16().cmp(other.1.encode_utf16()))
 }
 
 impl Corpus {

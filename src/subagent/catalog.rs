@@ -3,18 +3,22 @@
 
 use std::rc::Rc;
 
-use hostproof_spec::composition::Part;
 use hostproof_spec::history::{Fact, Mode, Row};
 use hostproof_spec::names::Sym;
+use hostproof_spec::revision::DuplicateRows;
 use hostproof_spec::sometimes;
 
+use rustc_hash::FxHashSet;
+
 use super::Subagents;
-use super::error::{SubagentError, Told};
-use super::listing::{ListedChild, by_creation};
+use super::error::SubagentError;
+use super::listing::ListedChild;
 use crate::agent::Agent;
 use crate::env::Signal;
-use crate::persistence::{ReadError, Stored};
+use crate::persistence::Stored;
 use crate::planted;
+use crate::query::corpus::by_creation;
+use crate::query::{QueryError, SessionQuery};
 use crate::session::event::{Body, CatalogRow, Record};
 use crate::session::projection::identity;
 
@@ -31,6 +35,12 @@ fn own_rows<'r>(inherited: u32, records: impl IntoIterator<Item = &'r Rc<Record>
     rows
 }
 
+/// The first child that two rows name.
+fn named_twice(rows: &[CatalogRow]) -> Option<Sym> {
+    let mut seen = FxHashSet::default();
+    rows.iter().map(|row| row.child).find(|child| !seen.insert(*child))
+}
+
 impl Subagents {
     /// Lists the direct children of `parent` by its own rows, in the order of its records.
     ///
@@ -38,27 +48,26 @@ impl Subagents {
     /// `SESSION_QUERY_*`: unknown, unreadable or damaged parent, or the raised signal.
     pub(super) async fn list_by_catalog(&self, parent: Sym, signal: &Signal) -> Result<Vec<ListedChild>, SubagentError> {
         self.not_cancelled(signal)?;
-        let rows = match self.live_rows(parent) {
-            Some(rows) => rows,
-            None if !self.parts().has(Part::Persistence) => {
-                let absent = ReadError::NotFound { session: self.text(parent) };
-                return Err(self.query_failed(parent, &absent));
+        let query = self.query();
+        // The one look at the parent ends with this call, whatever becomes of it.
+        let parent_seen = match query.observe_live(parent) {
+            Some(live) => live,
+            None if planted!(self.env, M26) => {
+                let _ = self.persistence.load(None, parent).await;
+                query.observe(parent, signal).await.map_err(|error| self.query_refused(parent, &error))?
             }
-            None => {
-                let read = if planted!(self.env, M26) {
-                    self.persistence.load(None, parent).await
-                } else {
-                    self.persistence.inspect(parent).await
-                };
-                self.not_cancelled(signal)?;
-                match (self.live_rows(parent), read) {
-                    // It became live while it was read: the live log is the newer one.
-                    (Some(rows), _) => rows,
-                    (None, Ok(stored)) => own_rows(stored.header.inherited, &stored.records),
-                    (None, Err(error)) => return Err(self.query_failed(parent, &error)),
-                }
-            }
+            None => query.observe(parent, signal).await.map_err(|error| self.query_refused(parent, &error))?,
         };
+        let inherited = parent_seen.header().inherited;
+        let rows = parent_seen.with_records(|records| own_rows(inherited, records));
+        drop(parent_seen);
+        if self.rules.duplicate_rows == Some(DuplicateRows::Refused)
+            && let Some(twice) = named_twice(&rows)
+        {
+            let text =
+                format!("session \"{}\" cannot be queried: two of its rows name \"{}\"", self.text(parent), self.text(twice));
+            return Err(SubagentError::coded(QueryError::Corrupt.code(), text));
+        }
         let mut listed: Vec<ListedChild> = rows
             .into_iter()
             .map(|row| ListedChild {
@@ -78,21 +87,6 @@ impl Subagents {
             listed.sort_by_key(|child| child.created_at);
         }
         Ok(listed)
-    }
-
-    fn live_rows(&self, parent: Sym) -> Option<Vec<CatalogRow>> {
-        let session = self.store.get(parent)?;
-        Some(own_rows(session.inherited(), session.records().iter()))
-    }
-
-    fn query_failed(&self, parent: Sym, error: &ReadError) -> SubagentError {
-        let code = match error {
-            ReadError::NotFound { .. } => "SESSION_QUERY_SESSION_NOT_FOUND",
-            ReadError::Corrupt { .. } | ReadError::Unsupported { .. } => "SESSION_QUERY_CORRUPT_SESSION",
-            ReadError::Io(_) => "SESSION_QUERY_PERSISTENCE_FAILED",
-        };
-        SubagentError::coded(code, format!("session \"{}\" cannot be queried: {}", self.text(parent), error.told()))
-            .because(error)
     }
 
     /// The rows that the stored log of `parent` lacks: children that name it, have a descriptor of their own and no row, oldest first. Reads only; what

@@ -63,6 +63,7 @@ use crate::planted;
 use crate::providers::fork::Fork;
 use crate::providers::in_process::InProcess;
 use crate::providers::spawn::Spawn;
+use crate::query::Looks;
 use crate::session::SessionStore;
 use crate::session::event::{Message, ModelName};
 use crate::tools::Toolbox;
@@ -103,6 +104,7 @@ pub struct Subagents {
     setups: Rc<Setups>,
     /// The models that a session which is composed now may choose from for its children.
     models: RefCell<Option<Rc<[ModelName]>>>,
+    looks: Looks,
     this: Weak<Self>,
 }
 
@@ -130,6 +132,7 @@ impl Subagents {
             locks: ChildLocks::new(env.clone()),
             listeners: Listeners::new(env.clone()),
             toolbox: Toolbox::default(),
+            looks: Looks::default(),
             env,
             rules,
             registry,

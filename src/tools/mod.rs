@@ -200,7 +200,12 @@ fn spec(part: Part, rules: &Rules) -> Option<ToolSpec> {
         Part::Report => Some(messages::report()),
         Part::InterruptAgent => Some(messages::interrupt_agent()),
         Part::ListAgents => Some(list_agents::spec(rules)),
-        Part::Agents | Part::SessionStore | Part::Persistence | Part::SessionQuery | Part::Projections => None,
+        Part::Agents
+        | Part::SessionStore
+        | Part::Persistence
+        | Part::SessionQuery
+        | Part::Projections
+        | Part::ProjectionCache => None,
     }
 }
 

@@ -462,26 +462,18 @@ impl Observer {
 
 /// Everything that the reference can do under `rules`.
 fn capabilities(rules: &Rules) -> Vec<String> {
-    // The reference has no lineage trace, so it refuses to list under the rule that asks for one.
-    let lists = rules.child_listing != ChildListing::Trace;
     let has = |name: &str| match name {
+        "tree" => rules.descendant_listing,
         "report" => rules.messaging == Messaging::FollowUpAndReport,
         "queue" => rules.queue_control,
         "prompt-child" => rules.human_delivery != HumanDelivery::None,
         "observe:rows" => rules.catalog_rows,
-        // Without a listing nobody can see the creation times.
-        "clock" => lists,
         _ => true,
     };
     let mut all: Vec<String> = CAPABILITIES.iter().map(|(name, _)| *name).filter(|name| has(name)).map(str::to_owned).collect();
-    all.extend(
-        HOLDS
-            .iter()
-            .filter(|point| lists || **point != HoldPoint::StoreList)
-            .map(|point| format!("hold:{}", crate::scenario::word(point))),
-    );
+    all.extend(HOLDS.iter().map(|point| format!("hold:{}", crate::scenario::word(point))));
     // A parent's catalog is read without enumerating the store, so no listing can show that the fault was kept.
-    let shows = |target: &&FaultTarget| **target != FaultTarget::StoreList || rules.child_listing == ChildListing::Projection;
+    let shows = |target: &&FaultTarget| **target != FaultTarget::StoreList || rules.child_listing != ChildListing::Catalog;
     all.extend(FAULTS.iter().filter(shows).map(|target| format!("fault:{}", crate::scenario::word(target))));
     all
 }

@@ -211,11 +211,21 @@ impl Collected {
                 }
                 let op = Some(done.op);
                 match done.outcome {
-                    Outcome::Ok { child, message, rows, .. } => {
+                    Outcome::Ok { child, message, rows, projection, .. } => {
                         for (index, row) in (0..).zip(rows.unwrap_or_default()) {
                             if let Some(fact) = listed(&asked.operation, index, row) {
                                 self.event(0, op.clone(), asked.actor.clone(), fact);
                             }
+                        }
+                        if let (Some(read), Operation::ReadProjection { session, .. }) = (projection, &asked.operation) {
+                            let fact = Fact::Projected {
+                                session: session.clone(),
+                                unit: read.unit,
+                                value: read.value.to_string(),
+                                as_of: read.as_of,
+                                from: read.from,
+                            };
+                            self.event(0, op.clone(), asked.actor.clone(), fact);
                         }
                         self.event(0, op, asked.actor, Fact::Succeeded { child, message });
                     }

@@ -567,6 +567,13 @@ impl Player<'_, '_> {
                 aborts = *aborted;
                 Operation::ListChildren { parent: names.session(children_of) }
             }
+            Step::Tree { below, aborted, .. } => {
+                aborts = *aborted;
+                Operation::ListDescendants { root: names.session(below) }
+            }
+            Step::Project { session, unit, .. } => {
+                Operation::ReadProjection { session: names.session(session), unit: unit.clone() }
+            }
             Step::QueueEdit { session, message, text, .. } => {
                 let target = names.session(session);
                 Operation::QueueEdit { target, message: self.message(at.line, message)?, content: text.clone() }

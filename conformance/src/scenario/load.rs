@@ -351,6 +351,13 @@ impl Lint {
                     self.bound.lists.insert(op.clone());
                 }
             }
+            Step::Tree { below, op, .. } => {
+                self.session(at, below);
+                if let Some(op) = op {
+                    self.bound.lists.insert(op.clone());
+                }
+            }
+            Step::Project { session, .. } => self.session(at, session),
             Step::QueueEdit { session, message, .. }
             | Step::QueueRemove { session, message, .. }
             | Step::QueueSteer { session, message, .. } => {
@@ -578,6 +585,8 @@ impl Step {
                 | Self::DrainChildren { .. }
                 | Self::DrainAll { .. }
                 | Self::List { .. }
+                | Self::Tree { .. }
+                | Self::Project { .. }
                 | Self::QueueEdit { .. }
                 | Self::QueueRemove { .. }
                 | Self::QueueSteer { .. }
@@ -616,6 +625,8 @@ impl Step {
             | Self::DrainChildren { op, .. }
             | Self::DrainAll { op }
             | Self::List { op, .. }
+            | Self::Tree { op, .. }
+            | Self::Project { op, .. }
             | Self::QueueEdit { op, .. }
             | Self::QueueRemove { op, .. }
             | Self::QueueSteer { op, .. }

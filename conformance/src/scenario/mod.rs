@@ -320,6 +320,27 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         aborted: bool,
     },
+    /// List the whole tree below a session.
+    Tree {
+        /// The session.
+        below: String,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+        /// Whether the caller's signal is raised before the call.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        aborted: bool,
+    },
+    /// Read one projection of a session.
+    Project {
+        /// The session.
+        session: String,
+        /// Key of the unit.
+        unit: String,
+        /// Name of the operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        op: Option<String>,
+    },
     /// Change the text of a pending message.
     QueueEdit {
         /// The session whose inbox holds it.
@@ -980,6 +1001,12 @@ pub struct RowCheck {
     /// Whether the child is live, checked where the host's rows say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<bool>,
+    /// Its direct parent, in the listing of a tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// How far below the root it is, in the listing of a tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
 }
 
 /// What a stored log must be.

@@ -50,6 +50,13 @@ fn of_step(step: &Step, all: &mut BTreeSet<String>) {
         Step::Mount { .. } | Step::Unmount { .. } => add("compose"),
         Step::Listen { .. } | Step::Unlisten { .. } => add("listeners"),
         Step::Report { .. } => add("report"),
+        Step::Tree { aborted, .. } => {
+            add("tree");
+            if *aborted {
+                add("cancel");
+            }
+        }
+        Step::Project { .. } => add("projections"),
         Step::Drain { .. } => add("drain"),
         Step::DrainChildren { .. } => add("drain-children"),
         Step::Run { aborted, .. } | Step::Await { aborted, .. } => {

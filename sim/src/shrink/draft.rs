@@ -381,6 +381,7 @@ fn sessions_mut(operation: &mut Operation) -> Vec<&mut String> {
         | Operation::Interrupt { target: session, .. }
         | Operation::ListChildren { parent: session }
         | Operation::ListDescendants { root: session }
+        | Operation::ReadProjection { session, .. }
         | Operation::QueueEdit { target: session, .. }
         | Operation::QueueRemove { target: session, .. }
         | Operation::QueueSteer { target: session, .. } => vec![session],

@@ -8,6 +8,7 @@ use hostproof_spec::revision::Rules;
 
 use super::{Generator, Made, Workload};
 
+mod listings;
 mod runs;
 pub(super) mod sessions;
 mod tools;
@@ -22,7 +23,7 @@ struct Family {
     operation: fn(&mut Generator<'_>, Verb) -> Option<Made>,
 }
 
-const FAMILIES: &[Family] = &[tools::FAMILY, sessions::FAMILY, children::FAMILY, runs::FAMILY];
+const FAMILIES: &[Family] = &[tools::FAMILY, sessions::FAMILY, children::FAMILY, runs::FAMILY, listings::FAMILY];
 
 /// The weights of every family.
 pub(super) fn weights(rules: &Rules) -> Vec<(Verb, u32)> {

@@ -125,7 +125,10 @@ impl Check for DurableIsDurable {
                     cx.broken("DUR-02", Some(session), at, message);
                 }
             }
-            Fact::Listed { session, row: Row::Diagnostic { reason: Diagnosis::Corrupt }, .. } => self.called_corrupt(cx, session),
+            Fact::Listed { session, row: Row::Diagnostic { reason: Diagnosis::Corrupt }, .. }
+            | Fact::ListedBelow { session, row: Row::Diagnostic { reason: Diagnosis::Corrupt }, .. } => {
+                self.called_corrupt(cx, session)
+            }
             Fact::Refused { code: Some(code), .. } if &*cx.name(code) == CORRUPT => {
                 if let Some(target) = cx.event.op.and_then(|op| cx.world.ops.get(op)).and_then(|state| state.target) {
                     self.called_corrupt(cx, target);

@@ -3,6 +3,7 @@
 //! * Complete (LIST-01): every child that was listable before the call and is still live or durable when it ends has a row or a diagnostic. From the
 //!   corpus a child is listable when a start made it known and it is resident or has acknowledged records; from the parent's rows when the row was
 //!   written in this life of the parent's log, or is acknowledged, or the parent was loaded after the child became durable (CAT-04).
+//! * A tree is complete in the same way, through whatever lies between, and isolates damage in every revision that lists trees (LIST-17).
 //! * Isolated (LIST-03): nobody is called damaged whom nobody damaged; a damaged child does not fail the call.
 //! * From the parent's rows there are no diagnostics of direct children (LIST-08).
 //!
@@ -19,7 +20,7 @@ use crate::revision::ChildListing;
 pub(super) const ABOUT: Invariant = Invariant {
     name: "listing-isolation",
     title: "a listing holds every child, and one damaged child costs one row",
-    requirements: &["LIST-01", "LIST-03", "LIST-08"],
+    requirements: &["LIST-01", "LIST-03", "LIST-08", "LIST-17"],
     fields: &[Field::Registry, Field::Durable],
 };
 
@@ -33,6 +34,8 @@ struct Child {
     /// Whether its row is in the parent's log as it is in memory.
     in_memory: bool,
     listed: Option<Sym>,
+    /// Its parent, if it was known before the listing of the tree at hand began.
+    below: Option<Sym>,
 }
 
 impl Reset for Child {}
@@ -131,6 +134,7 @@ impl Check for ListingIsolation {
                         }
                     }
                     Some(Verb::ListChildren) => self.listed(cx, op),
+                    Some(Verb::ListDescendants) => self.tree(cx, op),
                     Some(Verb::ResumeSession | Verb::Deliver | Verb::PromptChild) => {
                         if let Some(parent) = state.target.and_then(|target| self.parents.get_mut(target))
                             && parent.loading == Some(op)
@@ -143,11 +147,19 @@ impl Check for ListingIsolation {
             }
             Fact::Refused { class: RefusalClass::Failed, .. } => {
                 let Some(op) = cx.event.op else { return };
-                if cx.world.ops.get(op).is_some_and(|state| state.verb == Some(Verb::ListChildren)) {
-                    self.failed(cx, op);
+                match cx.world.ops.get(op).and_then(|state| state.verb) {
+                    Some(Verb::ListChildren) => self.failed(cx, op),
+                    Some(Verb::ListDescendants) => tree_failed(cx, op),
+                    _ => {}
                 }
             }
             Fact::Listed { session, row: Row::Diagnostic { reason }, .. } => diagnosed(cx, session, reason),
+            Fact::ListedBelow { session, row: Row::Diagnostic { reason }, .. } => {
+                // Who was started another way may be without an identity.
+                if self.children.get(session).is_some_and(|child| child.known.is_some()) {
+                    called_damaged(cx, session, reason);
+                }
+            }
             _ => {}
         }
     }
@@ -239,6 +251,49 @@ impl ListingIsolation {
         }
     }
 
+    /// Whether a listing that looks at everything finds `session` now.
+    fn is_there(&self, cx: &Cx<'_>, session: Sym, invoked: usize) -> bool {
+        let Some(state) = cx.world.sessions.get(session) else { return false };
+        let there = state.durable > 0 || (state.live && state.agent.is_some());
+        // What came or went while the call ran may be missing.
+        let moved = state.last_live.is_some_and(|live| live > invoked) && state.durable == 0;
+        state.removed.is_none() && there && !moved
+    }
+
+    fn tree(&mut self, cx: &mut Cx<'_>, op: Sym) {
+        let world = cx.world;
+        let Some(state) = world.ops.get(op) else { return };
+        let (Some(root), invoked) = (state.target, state.invoked) else { return };
+        for row in &state.rows {
+            self.children.entry(row.session).listed = Some(op);
+        }
+        for (_, state) in self.children.iter_mut() {
+            state.below = state.known.filter(|known| *known < invoked).and(state.parent);
+        }
+        let missing: Vec<(Sym, usize)> = (self.children.iter())
+            .filter_map(|(child, state)| {
+                let known = state.known.filter(|known| *known < invoked)?;
+                let mut above = state.parent;
+                // Longer than any chain that a workload makes.
+                for _ in 0..64 {
+                    match above {
+                        Some(parent) if parent == root => break,
+                        Some(parent) if self.is_there(cx, parent, invoked) => {
+                            above = self.children.get(parent).and_then(|parent| parent.below);
+                        }
+                        _ => return None,
+                    }
+                }
+                let found = child != root && above == Some(root) && self.is_there(cx, child, invoked);
+                (found && state.listed != Some(op)).then_some((child, known))
+            })
+            .collect();
+        for (child, known) in missing {
+            let text = format!("{} has no row for {}, which is below {}", cx.name(op), cx.name(child), cx.name(root));
+            cx.broken("LIST-17", Some(op), Some(known), text);
+        }
+    }
+
     fn failed(&self, cx: &mut Cx<'_>, op: Sym) {
         let Some(state) = cx.world.ops.get(op) else { return };
         let (Some(target), invoked) = (state.target, state.invoked) else { return };
@@ -271,6 +326,21 @@ fn diagnosed(cx: &mut Cx<'_>, session: Sym, reason: Diagnosis) {
         }
         return;
     }
+    called_damaged(cx, session, reason);
+}
+
+/// A tree whose enumeration succeeded is listed, whatever one of its sessions looks like.
+fn tree_failed(cx: &mut Cx<'_>, op: Sym) {
+    let Some(state) = cx.world.ops.get(op) else { return };
+    let invoked = state.invoked;
+    if cx.strikes(cx.world.failing, invoked) || state.aborted.is_some() {
+        return;
+    }
+    let text = format!("{} failed as a whole, and the store could be enumerated", cx.name(op));
+    cx.broken("LIST-17", Some(op), Some(invoked), text);
+}
+
+fn called_damaged(cx: &mut Cx<'_>, session: Sym, reason: Diagnosis) {
     if reason == Diagnosis::Unavailable {
         return;
     }

@@ -3,11 +3,13 @@
 //! * Rows are numbered from 0 without gaps and no child has two.
 //! * From the corpus: by creation time, then by id as UTF-16 code units (LIST-05, LIST-06), wherever two neighbours both carry a time.
 //! * From the parent's rows: in the order in which the rows were appended (LIST-07). Needs `rows`.
+//! * A tree comes with each session before its own subtree and after its older siblings' subtrees; a row says where it stands (LIST-16).
 //! * Children that two listings of one process share come in the same order in both.
 //!
 //! Needs only what the driver of a host knows. It cannot see the order of rows without a creation time that were never listed before.
 
 use super::table::{Reset, Table};
+use super::world::ListedRow;
 use super::{Check, Cx, Field, Invariant};
 use crate::history::{Fact, Verb};
 use crate::names::Sym;
@@ -16,7 +18,7 @@ use crate::revision::ChildListing;
 pub(super) const ABOUT: Invariant = Invariant {
     name: "listing-order",
     title: "children are listed in one stable order",
-    requirements: &["LIST-05", "LIST-06", "LIST-07"],
+    requirements: &["LIST-05", "LIST-06", "LIST-07", "LIST-16"],
     fields: &[Field::Ops],
 };
 
@@ -46,12 +48,21 @@ pub(super) struct ListingOrder {
     parents: Table<Parent>,
     /// Where a child stands in the listing at hand.
     places: Table<Place>,
+    /// The way from the root to the row at hand.
+    way: Vec<(Sym, u32)>,
+    /// The last row below each parent.
+    siblings: Table<Sibling>,
 }
 
 #[derive(Debug, Default)]
 struct Place(u32);
 
 impl Reset for Place {}
+
+#[derive(Debug, Default)]
+struct Sibling(Option<(u64, Sym)>);
+
+impl Reset for Sibling {}
 
 impl Check for ListingOrder {
     fn observe(&mut self, cx: &mut Cx<'_>) {
@@ -79,6 +90,10 @@ impl Check for ListingOrder {
                     && cx.world.ops.get(op).is_some_and(|state| state.verb == Some(Verb::ListChildren))
                 {
                     self.listed(cx, op);
+                } else if let Some(op) = cx.event.op
+                    && cx.world.ops.get(op).is_some_and(|state| state.verb == Some(Verb::ListDescendants))
+                {
+                    self.tree(cx, op);
                 }
             }
             _ => {}
@@ -88,14 +103,14 @@ impl Check for ListingOrder {
     fn clear(&mut self) {
         self.parents.clear();
         self.places.clear();
+        self.way.clear();
+        self.siblings.clear();
     }
 }
 
 impl ListingOrder {
-    fn listed(&mut self, cx: &mut Cx<'_>, op: Sym) {
-        let world = cx.world;
-        let Some(state) = world.ops.get(op) else { return };
-        let rows = &state.rows;
+    /// Numbers the rows of a listing: from 0, and nobody twice.
+    fn number(&mut self, cx: &mut Cx<'_>, op: Sym, rows: &[ListedRow]) {
         self.places.clear();
         for (place, row) in rows.iter().enumerate() {
             let place = u32::try_from(place).unwrap_or(u32::MAX);
@@ -110,6 +125,54 @@ impl ListingOrder {
             }
             stands.0 = place + 1;
         }
+    }
+
+    fn tree(&mut self, cx: &mut Cx<'_>, op: Sym) {
+        let world = cx.world;
+        let Some(state) = world.ops.get(op) else { return };
+        let Some(root) = state.target else { return };
+        self.number(cx, op, &state.rows);
+        self.way.clear();
+        self.siblings.clear();
+        for row in &state.rows {
+            let Some((parent, depth)) = row.place else { continue };
+            while self.way.last().is_some_and(|(_, above)| *above >= depth) {
+                self.way.pop();
+            }
+            let listed = self.places.get(parent).is_some_and(|place| place.0 != 0);
+            let under = self.way.last() == Some(&(parent, depth.wrapping_sub(1)));
+            // A parent that is no row is an ordinary session, or is still being created.
+            let stands = row.session != root && (depth == 1) == (parent == root) && (!listed || parent == root || under);
+            if !stands {
+                let text = format!(
+                    "{} lists {} below {} at depth {depth}, and not inside the subtree of {} below {}",
+                    cx.name(op),
+                    cx.name(row.session),
+                    cx.name(parent),
+                    cx.name(parent),
+                    cx.name(root)
+                );
+                cx.broken("LIST-16", Some(op), Some(row.at), text);
+            }
+            self.way.push((row.session, depth));
+            let Some(created) = row.created_at else { continue };
+            if let Some((before, sibling)) = self.siblings.entry(parent).0.replace((created, row.session)) {
+                let (one, other) = (cx.name(sibling), cx.name(row.session));
+                let late = before > created || (before == created && one.encode_utf16().gt(other.encode_utf16()));
+                if late {
+                    let requirement = if before == created { "LIST-06" } else { "LIST-16" };
+                    let text = format!("{} lists {one} of {before} before its sibling {other} of {created}", cx.name(op));
+                    cx.broken(requirement, Some(op), Some(row.at), text);
+                }
+            }
+        }
+    }
+
+    fn listed(&mut self, cx: &mut Cx<'_>, op: Sym) {
+        let world = cx.world;
+        let Some(state) = world.ops.get(op) else { return };
+        let rows = &state.rows;
+        self.number(cx, op, rows);
         if cx.rules.child_listing != ChildListing::Catalog {
             for pair in rows.windows(2) {
                 let (Some(first), Some(second)) = (pair[0].created_at, pair[1].created_at) else { continue };

@@ -21,6 +21,7 @@ mod nothing_after_dispose;
 mod notices;
 mod one_activation;
 mod parts;
+mod projections;
 mod rejected_start;
 mod release_order;
 mod runs;
@@ -177,6 +178,7 @@ invariants! {
     composition: composition::Composition = composition::ABOUT;
     setups: setups::Setups = setups::ABOUT;
     runs: runs::Runs = runs::ABOUT;
+    projections: projections::Projections = projections::ABOUT;
 }
 
 /// All invariants over one history at a time.

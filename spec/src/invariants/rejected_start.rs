@@ -133,7 +133,7 @@ impl Check for RejectedStart {
                     self.left_behind(cx, session, "has bytes in the store", None);
                 }
             }
-            Fact::Listed { session, .. } => {
+            Fact::Listed { session, .. } | Fact::ListedBelow { session, .. } => {
                 let invoked = cx.event.op.and_then(|op| cx.world.ops.get(op)).map(|state| state.invoked);
                 self.left_behind(cx, session, "is listed", invoked);
             }

@@ -107,6 +107,8 @@ pub(super) struct ListedRow {
     pub(super) created_at: Option<u64>,
     pub(super) index: u32,
     pub(super) at: usize,
+    /// Parent and depth, in the listing of a whole tree.
+    pub(super) place: Option<(Sym, u32)>,
 }
 
 #[derive(Debug, Default)]
@@ -530,7 +532,13 @@ impl World {
             }
             Fact::Listed { index, session, created_at, .. } => {
                 if let Some(op) = event.op {
-                    self.ops.entry(op).rows.push(ListedRow { session, created_at, index, at });
+                    self.ops.entry(op).rows.push(ListedRow { session, created_at, index, at, place: None });
+                }
+            }
+            Fact::ListedBelow { index, session, created_at, parent, depth, .. } => {
+                if let Some(op) = event.op {
+                    let place = Some((parent, depth));
+                    self.ops.entry(op).rows.push(ListedRow { session, created_at: Some(created_at), index, at, place });
                 }
             }
             Fact::RunPublished { session, run, parent, .. } => {

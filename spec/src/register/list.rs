@@ -23,4 +23,11 @@ pub(super) const ROWS: &[Requirement] = &[
     row("LIST-14", Must, ALL, ENUMERATION, "A torn child is listed from its stored prefix and not repaired."),
     row("LIST-15", Must, ALL, D5, "An identity that was inherited never makes a session a child that can be continued.")
         .because("a fork of a child would otherwise hold the child's authority"),
+    row("LIST-16", Must, LATER, LIST_AGENTS, "A tree is listed with each session before its own subtree; siblings are in the order of creation time and id, and a row says its direct parent and how far below the root it is."),
+    row("LIST-17", Must, LATER, LIST_AGENTS, "A tree holds every subagent below the root, through ordinary, one-shot and damaged sessions alike; damage of one costs that row alone.")
+        .because("an agent that runs below a damaged one must still be found, to be stopped"),
+    row("LIST-18", Must, TRACE, ENUMERATION, "A failure before the trace has succeeded fails the listing; the same failure after it is a diagnostic row of each child whose read failed, and no more than one read is under way."),
+    row("LIST-19", Must, R0901, BACKENDS, "Listing direct children looks once at the parent, the live one if it is live, and lets go of it whether the listing succeeds or fails."),
+    row("LIST-20", Must, EARLIER, ENUMERATION, "What is read of a child belongs to the session that was enumerated: when its header has changed in between, the row is the diagnostic `corrupt`."),
+    row("LIST-21", Should, LATER, P_LIST, "A tree of any depth and with circles is listed without recursion, in time that grows with the number of sessions."),
 ];

@@ -30,6 +30,7 @@ mod log;
 mod notice;
 mod part;
 mod perm;
+mod proj;
 mod prov;
 pub mod races;
 mod run;
@@ -213,6 +214,7 @@ pub const AREAS: &[Area] = &[
     Area { name: "CANCEL", title: "the caller's signal", rows: cancel::ROWS },
     Area { name: "CODE", title: "refusals and their codes", rows: code::ROWS },
     Area { name: "LIVE", title: "liveness and legal waits", rows: live::ROWS },
+    Area { name: "PROJ", title: "what is folded from logs", rows: proj::ROWS },
     Area { name: "PROV", title: "providers, capabilities and policies", rows: prov::ROWS },
     Area { name: "PART", title: "services and tools that come and go", rows: part::ROWS },
     Area { name: "TOOL", title: "what a model may call", rows: tool::ROWS },
@@ -252,6 +254,7 @@ mod prelude {
     pub(super) const ALL: Revisions = Revisions::ALL;
     pub(super) const EARLIER: Revisions = Revisions::EARLIER;
     pub(super) const LATER: Revisions = Revisions::LATER;
+    pub(super) const TRACE: Revisions = Revisions::TRACE;
     pub(super) const R0806: Revisions = Revisions::PROJECTION;
     pub(super) const R0901: Revisions = Revisions::CATALOG;
 
@@ -275,6 +278,8 @@ mod prelude {
     pub(super) const EVENTS: (Document, &str) = (Subagent, "subagent/* events");
     /// How the first listing enumerates.
     pub(super) const ENUMERATION: (Document, &str) = (Catalog, "Enumeration decision");
+    /// What the listing tool shows.
+    pub(super) const LIST_AGENTS: (Document, &str) = (Catalog, "`list_agents` contract");
     /// What the catalog note decides.
     pub(super) const CATALOG: (Document, &str) = (Catalog, "Decision");
     /// What the browser note decides.

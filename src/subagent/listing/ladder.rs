@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use hostproof_spec::composition::Part;
 use hostproof_spec::history::{Diagnosis, Row};
 use hostproof_spec::revision::{Finding, HeaderWitness};
 
@@ -14,7 +15,9 @@ use crate::persistence::ReadError;
 use crate::planted;
 use crate::query::Place;
 use crate::query::corpus::compatible;
-use crate::session::event::Header;
+use crate::query::problem;
+use crate::session::event::{Header, Record};
+use crate::session::projection::UnitFailed;
 use crate::session::projection::identity::{self, Identity};
 use crate::subagent::Subagents;
 use crate::subagent::error::SubagentError;
@@ -47,7 +50,13 @@ impl Subagents {
 
     fn live_row(&self, scope: Scope, candidate: &Candidate) -> Option<ListedChild> {
         let session = self.store.get(candidate.header.id)?;
-        let identity = identity::of(self.rules, session.records().iter());
+        let identity = {
+            let records = session.records();
+            if self.all_fold(&candidate.header, &records).is_err() {
+                return Some(scope.diagnostic(candidate, Diagnosis::Corrupt, true));
+            }
+            identity::of(self.rules, records.iter())
+        };
         // Live without an identity: it is still being created.
         let identity = self.acceptable(scope, &candidate.header, identity)?;
         Some(scope.child(candidate, identity, true))
@@ -88,11 +97,19 @@ impl Subagents {
     async fn cold_row(&self, scope: Scope, candidate: &Candidate, signal: &Signal) -> Result<Option<ListedChild>, SubagentError> {
         self.not_cancelled_in(scope, signal)?;
         let id = candidate.header.id;
+        if let Some(identity) = self.hint(&candidate.header).await {
+            return Ok(Some(scope.child(candidate, identity, false)));
+        }
         let read =
             if planted!(self.env, M26) { self.persistence.load(None, id).await } else { self.persistence.inspect(id).await };
         self.not_cancelled_in(scope, signal)?;
         let diagnosis = match read {
             Ok(stored) if !self.same_lifecycle(&candidate.header, &stored.header) => Diagnosis::Corrupt,
+            Ok(stored) if problem(&stored.records).is_some() => match self.rules.invalid_child {
+                Finding::Corrupt => Diagnosis::Corrupt,
+                _ => Diagnosis::Unavailable,
+            },
+            Ok(stored) if self.all_fold(&stored.header, &stored.records).is_err() => Diagnosis::Corrupt,
             Ok(stored) => {
                 let identity = identity::of(self.rules, &stored.records);
                 match self.acceptable(scope, &stored.header, identity) {
@@ -110,7 +127,20 @@ impl Subagents {
         if planted!(self.env, M25) {
             return Ok(None);
         }
-        Ok(Some(scope.diagnostic(candidate, diagnosis)))
+        Ok(Some(scope.diagnostic(candidate, diagnosis, false)))
+    }
+
+    /// A unit that somebody added and that cannot fold a log makes that child a diagnostic.
+    fn all_fold(&self, header: &Header, records: &[Rc<Record>]) -> Result<(), UnitFailed> {
+        self.registry.projections_in_use().map_or(Ok(()), |projections| projections.all_fold(header, records))
+    }
+
+    /// The identity that was kept of a stored child, where states are kept.
+    async fn hint(&self, header: &Header) -> Option<Identity> {
+        if !self.parts().has(Part::ProjectionCache) {
+            return None;
+        }
+        self.registry.projections().hint(header).await
     }
 
     /// Whether what was read is of the session that was enumerated: nothing of a new owner of the id leaks into the row of the old one.
@@ -132,8 +162,8 @@ impl Scope {
         }
     }
 
-    fn diagnostic(self, candidate: &Candidate, reason: Diagnosis) -> ListedChild {
-        self.row(candidate, Row::Diagnostic { reason }, false)
+    fn diagnostic(self, candidate: &Candidate, reason: Diagnosis, live: bool) -> ListedChild {
+        self.row(candidate, Row::Diagnostic { reason }, live)
     }
 
     fn row(self, candidate: &Candidate, row: Row, live: bool) -> ListedChild {

@@ -4,10 +4,14 @@
 //! |---|---|
 //! | `tree` | which sessions a listing is about, in which order |
 //! | `ladder` | how one of them becomes a row |
+//! | `projected` | reading one projection of a session |
+//! | `trace` | the listing of `2026-07-22`, by the session query |
 //!
 //! The parent's own rows, which `2026-09-01` lists direct children from, are read in `catalog`.
 
 mod ladder;
+mod projected;
+mod trace;
 mod tree;
 
 use std::rc::Rc;
@@ -23,10 +27,9 @@ use super::Subagents;
 use super::error::SubagentError;
 use crate::env::Signal;
 use crate::planted;
-use crate::query::{Corpus, Place};
+use crate::query::{Baseline, Corpus, Looks, Place};
 
 use self::tree::Siblings;
-pub(super) use self::tree::by_creation;
 
 /// One row of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,14 +102,11 @@ impl Subagents {
     ///
     /// # Errors
     /// `CANCELLED` or `SESSION_QUERY_CANCELLED` when the signal was raised, `STORAGE_FAILED` when the store cannot be enumerated, `SESSION_QUERY_*` for the parent's own
-    /// log, `SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE` where listing by trace is asked.
+    /// log or for the trace, `SUBAGENT_CONTROL_*` when a service is missing.
     pub async fn list_children(self: &Rc<Self>, parent: Sym, signal: Signal) -> Result<Vec<ListedChild>, SubagentError> {
         self.parts().must_list(self.rules.children_services)?;
         let listed = match self.rules.child_listing {
-            ChildListing::Trace => Err(SubagentError::coded(
-                "SUBAGENT_CONTROL_SESSION_QUERY_UNAVAILABLE",
-                "this host has no lineage trace to list subagents from",
-            )),
+            ChildListing::Trace => self.list_by_trace(parent, &signal).await,
             ChildListing::Projection => {
                 let corpus = self.corpus(Scope::Children, &signal).await?;
                 let candidates = tree::children(&corpus, parent, self.siblings());
@@ -128,9 +128,20 @@ impl Subagents {
         }
         self.parts().must_list(self.rules.descendants_services)?;
         let corpus = self.corpus(Scope::Descendants, &signal).await?;
-        let candidates = tree::descendants(&corpus, root, self.siblings(), false);
+        let candidates = tree::descendants(&corpus, root, self.siblings(), planted!(self.env, L03));
         sometimes!(self.env, candidates.iter().any(|candidate| candidate.depth > 1), "subagent/grandchild-listed");
-        self.rows(Scope::Descendants, candidates, &signal).await
+        let mut rows = self.rows(Scope::Descendants, candidates, &signal).await?;
+        if planted!(self.env, L01) {
+            let mut hidden: Vec<Sym> = Vec::new();
+            rows.retain(|row| {
+                let under = row.parent.is_some_and(|parent| hidden.contains(&parent));
+                if under || row.row != Row::Child {
+                    hidden.push(row.session);
+                }
+                !under
+            });
+        }
+        Ok(rows)
     }
 
     /// Everything that is there, without what may still leave nothing: a start that nobody accepted is nobody's child.
@@ -147,6 +158,18 @@ impl Subagents {
         sometimes!(self.env, left, "subagent/child-left-during-enumeration");
         corpus.members.retain(|member| !self.is_provisional(member.header.id));
         Ok(corpus)
+    }
+
+    /// The query over everything that is there now.
+    pub(super) fn query(&self) -> Baseline<'_> {
+        let persistence = self.parts().has(Part::Persistence).then_some(&*self.persistence);
+        Baseline::new(self.env.names(), &self.store, persistence, &self.looks)
+    }
+
+    /// How many looks at sessions began and ended: a listing that is over holds none.
+    #[must_use]
+    pub fn looks(&self) -> &Looks {
+        &self.looks
     }
 
     fn siblings(&self) -> Siblings<'_> {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use hostproof_spec::names::{Names, Sym};
 
+use crate::query::corpus::by_creation;
 use crate::query::{Corpus, Member, Place};
 use crate::session::event::Header;
 
@@ -21,11 +22,6 @@ pub(super) struct Candidate {
     pub(super) depth: u32,
     /// Whether a session of a subagent names it as its parent.
     pub(super) has_children: bool,
-}
-
-/// The total order of siblings: creation time, then id as UTF-16 code units.
-pub(in crate::subagent) fn by_creation(one: (u64, &str), other: (u64, &str)) -> Ordering {
-    one.0.cmp(&other.0).then_with(|| one.1.encode_utf16().cmp(other.1.encode_utf16()))
 }
 
 /// How siblings are compared.
@@ -200,6 +196,22 @@ mod tests {
         }
         family.add("leaf", Some("n9999"), 0, true);
         assert_eq!(family.below("n0"), ["leaf<n9999 10000"]);
+    }
+
+    #[test]
+    fn a_tree_of_ten_thousand_sessions_with_a_chain_of_five_thousand_is_entered_once_each() {
+        for half in [2_500_u64, 5_000] {
+            let mut family = Family::new();
+            for number in 1..=2 * half {
+                let parent = if number <= half { number - 1 } else { number % 7 };
+                family.add(&format!("n{number}"), Some(&format!("n{parent}")), 1, true);
+            }
+            let found = descendants(&family.corpus, family.names.intern("n0"), family.siblings(), false);
+            assert_eq!(found.len() as u64, 2 * half);
+            assert_eq!(found.iter().map(|row| u64::from(row.depth)).max(), Some(half));
+            let edges = family.corpus.by_parent().values().map(Vec::len).sum::<usize>() as u64;
+            assert_eq!(edges, 2 * half, "work is one entry an edge and one sort a family");
+        }
     }
 
     proptest! {

@@ -1,0 +1,146 @@
+//! `projections`: what a projection says is the fold of its log, wherever it came from. Owns the comparison of answers; must never know what a unit says.
+//!
+//! * Two answers of one unit for one record of one log are equal, whether folded from memory, from what was kept or from storage (PROJ-01).
+//! * An answer is not older than the log: of a live session it covers the last record, of a stored one every record that was acknowledged before it was asked for
+//!   (PROJ-02).
+//! * A session whose log is gone has no projection (PROJ-03).
+//!
+//! Needs `ops`; the second rule needs `log` and `durable`. It cannot see a wrong value that is wrong everywhere.
+
+use super::table::{Reset, Table};
+use super::{Check, Cx, Field, Invariant};
+use crate::history::{Fact, ProjectedFrom, StorageFault, Verb};
+use crate::names::Sym;
+
+pub(super) const ABOUT: Invariant = Invariant {
+    name: "projections",
+    title: "a projection is the fold of its log, wherever it is served from",
+    requirements: &["PROJ-01", "PROJ-02", "PROJ-03"],
+    fields: &[Field::Ops],
+};
+
+/// One answer.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    unit: Sym,
+    as_of: u32,
+    value: Sym,
+    at: usize,
+}
+
+/// What is known of one log.
+#[derive(Debug, Default)]
+struct Log {
+    /// Records in memory.
+    records: u32,
+    said: Vec<Said>,
+}
+
+impl Reset for Log {
+    fn reset(&mut self) {
+        self.records = 0;
+        self.said.clear();
+    }
+}
+
+impl Log {
+    /// Records from `seq` on are others now.
+    fn cut(&mut self, seq: u32) {
+        self.said.retain(|said| said.as_of < seq);
+    }
+}
+
+/// Records of the session that were acknowledged when it was asked about.
+#[derive(Debug, Default)]
+struct Asked(u32);
+
+impl Reset for Asked {}
+
+#[derive(Default)]
+pub(super) struct Projections {
+    logs: Table<Log>,
+    asked: Table<Asked>,
+}
+
+impl Check for Projections {
+    fn observe(&mut self, cx: &mut Cx<'_>) {
+        match cx.event.fact {
+            Fact::Appended { session, seq, .. } => {
+                let log = self.logs.entry(session);
+                log.records = seq + 1;
+                log.cut(seq);
+            }
+            Fact::Repaired { session, kept, .. } => self.logs.entry(session).cut(kept),
+            Fact::LogLoaded { session, end } => {
+                let log = self.logs.entry(session);
+                log.records = end;
+                log.cut(end);
+            }
+            Fact::Fault { session: Some(session), fault: StorageFault::Damage | StorageFault::Removed } => {
+                self.logs.entry(session).said.clear();
+            }
+            Fact::Invoked { verb: Verb::ReadProjection, target: Some(target), .. } => {
+                if let Some(op) = cx.event.op {
+                    self.asked.entry(op).0 = cx.world.sessions.get(target).map_or(0, |session| session.durable);
+                }
+            }
+            Fact::Projected { session, unit, value, as_of, from } => {
+                self.fresh(cx, session, unit, as_of, from);
+                let Some(as_of) = as_of else { return };
+                let log = self.logs.entry(session);
+                let before = log.said.iter().find(|said| said.unit == unit && said.as_of == as_of).copied();
+                match before {
+                    Some(before) if before.value != value => {
+                        let text = format!(
+                            "{} of {} as of seq {as_of} is {} here and was {} before",
+                            cx.name(unit),
+                            cx.name(session),
+                            cx.name(value),
+                            cx.name(before.value)
+                        );
+                        cx.broken("PROJ-01", Some(session), Some(before.at), text);
+                    }
+                    Some(_) => {}
+                    None => log.said.push(Said { unit, as_of, value, at: cx.at }),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn clear(&mut self) {
+        self.logs.clear();
+        self.asked.clear();
+    }
+}
+
+impl Projections {
+    fn fresh(&mut self, cx: &mut Cx<'_>, session: Sym, unit: Sym, as_of: Option<u32>, from: ProjectedFrom) {
+        let Some(state) = cx.world.sessions.get(session) else { return };
+        if let Some(removed) = state.removed.filter(|_| !state.live && from != ProjectedFrom::Live) {
+            let text = format!("{} is served for {}, whose log is gone", cx.name(unit), cx.name(session));
+            cx.broken("PROJ-03", Some(session), Some(removed), text);
+            return;
+        }
+        let covers = as_of.map_or(0, |seq| seq + 1);
+        let least = match from {
+            ProjectedFrom::Live if !cx.has(Field::Log) || !state.live || state.process != cx.event.process => return,
+            ProjectedFrom::Live => self.logs.entry(session).records,
+            _ if !cx.has(Field::Durable) || state.damaged.is_some() || (cx.limits.tampered && state.tail.is_some()) => return,
+            _ => cx.event.op.and_then(|op| self.asked.get(op)).map_or(0, |asked| asked.0.min(state.durable)),
+        };
+        if covers < least {
+            let text = format!(
+                "{} of {} covers {covers} records of {least}, from the {}",
+                cx.name(unit),
+                cx.name(session),
+                match from {
+                    ProjectedFrom::Live => "live log",
+                    ProjectedFrom::Cache => "kept state",
+                    ProjectedFrom::Log => "stored log",
+                }
+            );
+            cx.broken("PROJ-02", Some(session), None, text);
+        }
+    }
+}
