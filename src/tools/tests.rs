@@ -149,6 +149,20 @@ fn a_model_delegates_writes_stops_and_looks_around() {
 }
 
 #[test]
+fn a_foreground_delegation_answers_with_what_its_child_said_and_leaves_nobody() {
+    let stage = Stage::new(Revision::R20260901, TOOLS);
+    let told = stage.root_calls([
+        call("subagent", r#"{"description":"count","prompt":"count to three","run_in_background":false}"#),
+        call("list_agents", r#"{"scope":"children"}"#),
+    ]);
+    assert_eq!(told, ["ok", "(no subagents)"], "a one-shot child is nobody to write to");
+    let entered = stage.count(|fact| matches!(fact, Fact::AgentEntered { parent: Some(_), .. }));
+    let left = stage.count(|fact| matches!(fact, Fact::AgentLeft { .. }));
+    assert_eq!((entered, left), (1, 1));
+    assert_eq!(stage.count(|fact| matches!(fact, Fact::RunReleased { .. })), 1, "it is let go once");
+}
+
+#[test]
 fn the_words_of_the_older_revisions_are_their_own() {
     let stage = Stage::new(Revision::R20260806, TOOLS);
     stage.world.script("c", [call("report", r#"{"output":"half of it"}"#), call("report", "{}")]);

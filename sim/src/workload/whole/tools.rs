@@ -105,7 +105,7 @@ fn called(generator: &Generator<'_>, ids: &[String], session: u64, call: u64) ->
             let mut task =
                 json!({ "description": format!("delegated {session} {call}"), "prompt": format!("do {session} {call}") });
             if draw(3, 4) == 0 {
-                task["run_in_background"] = Value::Bool(draw(4, 3) != 0);
+                task["run_in_background"] = Value::Bool(true);
             }
             ("subagent", task)
         }
