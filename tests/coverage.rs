@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use hostproof_cli::spec::product_coverage;
 use hostproof_spec::bugs::BUGS;
 use hostproof_spec::invariants::INVARIANTS;
+use hostproof_spec::model::JUDGES;
 use hostproof_spec::points::points;
 use hostproof_spec::register::host_tests::HOST_TESTS;
 use hostproof_spec::register::races::{Cover, RACES};
@@ -22,7 +23,7 @@ fn every_planted_bug_breaks_what_its_invariant_or_one_of_its_scenarios_cites() {
     let scenarios = hostproof_conformance::scenario::library().expect("the scenarios are sound");
     let mut uncited = Vec::new();
     for plan in BUGS {
-        let invariant = INVARIANTS.iter().find(|invariant| invariant.name == plan.invariant);
+        let invariant = INVARIANTS.iter().chain(JUDGES).find(|invariant| invariant.name == plan.invariant);
         let invariant = invariant.unwrap_or_else(|| panic!("{} names `{}`, which is no invariant", plan.id, plan.invariant));
         let by_scenario = scenarios.iter().any(|scenario| {
             scenario.bugs.iter().any(|bug| bug == plan.id) && scenario.requirements.iter().any(|id| id == plan.requirement)
@@ -51,6 +52,7 @@ fn every_bug_that_a_scenario_can_see_is_seen_by_one() {
 fn every_invariant_has_a_planted_bug() {
     let untried: Vec<&str> = INVARIANTS
         .iter()
+        .chain(JUDGES)
         .filter(|invariant| !BUGS.iter().any(|plan| plan.invariant == invariant.name))
         .map(|invariant| invariant.name)
         .collect();

@@ -119,6 +119,9 @@ pub struct RunArgs {
     /// Run only every n-th block of 2048 trials, beginning with the i-th, as one of n machines; `sim merge` puts the results together.
     #[arg(long, value_name = "I/N", default_value_t = Shard::default(), hide_default_value = true)]
     pub shard: Shard,
+    /// Judge every trial by the reference model and by replay as well, not only one in some.
+    #[arg(long)]
+    pub judge: bool,
     /// As a CI does: the kept corpus first, seeds from the commit (GITHUB_SHA, CI_COMMIT_SHA or git), 60 s unless --time or --trials is given, and a report.
     #[arg(long)]
     pub ci: bool,

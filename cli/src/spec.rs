@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use hostproof_spec::coverage::{Citation, Coverage, Kind, coverage};
 use hostproof_spec::envelope::Exit;
 use hostproof_spec::invariants::INVARIANTS;
+use hostproof_spec::model::JUDGES;
 use hostproof_spec::register::host_tests::HOST_TESTS;
 use hostproof_spec::register::races::{Cover, RACES};
 use hostproof_spec::register::{self, AREAS, Strength, requirements};
@@ -75,7 +76,7 @@ fn show(id: &str) -> Result<Report<Value>, Problem> {
         }
         return Ok(Report { exit: Exit::Ok, data: json_value(&Shown::Requirement(covered))?, text });
     }
-    if let Some(invariant) = INVARIANTS.iter().find(|invariant| invariant.name == id) {
+    if let Some(invariant) = INVARIANTS.iter().chain(JUDGES).find(|invariant| invariant.name == id) {
         let fields: Vec<String> = invariant.fields.iter().map(|field| format!("{field:?}").to_lowercase()).collect();
         let text = format!(
             "{}  {}\nrequirements  {}\nneeds         {}\n",
@@ -162,7 +163,7 @@ pub fn product_coverage() -> Result<Coverage, Problem> {
         .collect();
     let by_scenarios =
         cited.iter().map(|(name, requirements)| Citation { kind: Kind::Scenario, name, requirements: requirements.as_slice() });
-    let by_invariants = INVARIANTS.iter().map(|invariant| Citation {
+    let by_invariants = INVARIANTS.iter().chain(JUDGES).map(|invariant| Citation {
         kind: Kind::Invariant,
         name: invariant.name,
         requirements: invariant.requirements,

@@ -352,6 +352,16 @@ impl SimDisk {
         }
     }
 
+    /// Reads every file, in order of the paths: path and content.
+    pub fn visit_content(&self, mut f: impl FnMut(&str, &[u8])) {
+        let state = self.state.borrow();
+        for (path, node) in state.names.iter() {
+            if let Node::File(file) = node {
+                f(path, &state.files[*file as usize].data);
+            }
+        }
+    }
+
     /// What a crash right now leaves: names first, then the content of each file that still has one. The disk then holds exactly that.
     pub(crate) fn crash(&self, world: &World) -> Vec<CrashEffect> {
         let rates = world.rates();

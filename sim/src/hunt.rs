@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use hostproof_spec::bugs::{BUGS, CANARY, Plan as BugPlan, Reach};
+use hostproof_spec::model::JUDGES;
 use hostproof_spec::revision::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use crate::campaign::{Campaign, Found, run};
 use crate::choice::{fold, text_hash};
 use crate::config::{Config, TrialId, WorkloadClass};
 use crate::exec::{ExecError, Executor};
+use crate::judge::JUDGED_EVERY;
 use crate::panics::simulated;
 use crate::schedule::Strategy;
 use crate::trial::{Finding, Origin, Runner};
@@ -253,8 +255,17 @@ fn search(hunting: &Hunting, bug: &BugPlan, scheduler: Strategy, number: usize) 
     let config = if hunting.blindfold && bug.bug == CANARY { sound.clone() } else { sound.clone().with_bug(bug.bug) };
     // A base of its own, which no other search shares.
     let base = fold(fold(fold(hunting.base, text_hash(bug.id)), text_hash(scheduler.name())), number as u64);
-    let campaign =
-        Campaign { config: config.clone(), base, trials: Some(hunting.cap), jobs: 1, audit_every: 0, ..Campaign::default() };
+    // What only the judges beside the invariants notice is asked of them in every trial.
+    let judge_every = if JUDGES.iter().any(|judge| judge.name == bug.invariant) { 1 } else { JUDGED_EVERY };
+    let campaign = Campaign {
+        config: config.clone(),
+        base,
+        trials: Some(hunting.cap),
+        jobs: 1,
+        audit_every: 0,
+        judge_every,
+        ..Campaign::default()
+    };
     let began = Instant::now();
     let report = run(&campaign, &|_| {})?;
     let millis = began.elapsed().as_secs_f64() * 1e3;

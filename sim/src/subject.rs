@@ -21,6 +21,7 @@ use hostproof_spec::revision::Rules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::judge::replay::{self, StoredLog};
 use crate::trial::{Finding, Planned};
 
 /// A kind of host that trials can run. Threads share it; what it mounts belongs to one world.
@@ -56,6 +57,11 @@ pub trait Mounted {
 
     /// Raises the caller's signal of an operation; an unknown one is passed over. Nothing, unless overridden: the host has no signals.
     fn abort(&self, _op: &str) {}
+
+    /// The first difference between what the host holds in memory, what it stored, and what its logs say. It is asked when nothing can move. None, unless overridden.
+    fn contradiction(&self, _stored: &[StoredLog]) -> Option<Finding> {
+        None
+    }
 
     /// Whether the agent object that a handle was bound to is the live one of its session: the shutdown of a trial disposes these. `false`, unless overridden: the host
     /// disposes nothing.
@@ -131,6 +137,10 @@ impl Mounted for MountedReference {
 
     fn abort(&self, op: &str) {
         self.0.abort(op);
+    }
+
+    fn contradiction(&self, stored: &[StoredLog]) -> Option<Finding> {
+        replay::contradiction(self.0.host(), stored)
     }
 
     fn is_live(&self, handle: &str) -> bool {

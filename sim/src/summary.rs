@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hostproof_spec::invariants::INVARIANTS;
+use hostproof_spec::model::JUDGES;
 use hostproof_spec::register::requirement;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,7 +138,7 @@ pub fn summarise(recording: &Recording) -> Option<Summary> {
         trial: recording.trial,
         bugs: recording.config.bugs.clone(),
         invariant: finding.invariant.clone(),
-        says: INVARIANTS.iter().find(|known| known.name == finding.invariant).map(|known| known.title.to_owned()),
+        says: INVARIANTS.iter().chain(JUDGES).find(|known| known.name == finding.invariant).map(|known| known.title.to_owned()),
         requirement: finding.requirement.clone(),
         asks: finding.requirement.as_deref().and_then(requirement).map(|row| row.text.to_owned()),
         message: names.shortened(&finding.message),

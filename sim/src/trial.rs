@@ -27,6 +27,7 @@ use crate::disk::session_of;
 use crate::engine::Engine;
 use crate::exec::{ExecError, Executor, Yield};
 use crate::fingerprint::Fingerprint;
+use crate::judge::replay::StoredLog;
 use crate::judge::{Judges, refinement};
 use crate::liveness::MUST_END;
 use crate::plan::{FaultClass, FaultSet, Plan, expected_decisions};
@@ -238,8 +239,9 @@ fn made_for(config: &Config) -> MadeFor {
 struct Watch {
     checker: RefCell<Checker>,
     model: RefCell<Option<Model>>,
-    /// Whether the invariants are asked.
+    /// Whether the invariants are asked, and whether the judges beside them are.
     asks_invariants: Cell<bool>,
+    judged: Cell<bool>,
     own: RefCell<Option<Box<dyn OwnInvariants>>>,
     found: RefCell<Vec<Finding>>,
     driver: RefCell<Option<Rc<dyn Mounted>>>,
@@ -279,6 +281,7 @@ impl Watch {
             checker: RefCell::new(subject.checker(rules, limit)),
             model: RefCell::new(subject.model(rules, limit)),
             asks_invariants: Cell::new(true),
+            judged: Cell::new(false),
             own: RefCell::new(subject.own()),
             found: RefCell::default(),
             driver: RefCell::default(),
@@ -569,6 +572,7 @@ impl Runner {
             Origin::Seed(lineage) => keep.is_some() || self.judges.takes(lineage.seed),
             _ => self.judges.every > 0,
         };
+        self.watch.judged.set(judged);
         let mut branches = Vec::new();
         let expansion = match origin {
             Origin::Seed(lineage) => {
@@ -806,7 +810,8 @@ impl Trial<'_> {
             match ran {
                 Ran::Wrong => return Err(Stop::Wrong),
                 Ran::Panicked(text) => return Err(Stop::Panicked(text)),
-                Ran::Idle | Ran::Spent | Ran::Crash => {}
+                Ran::Idle => self.compare_with_logs()?,
+                Ran::Spent | Ran::Crash => {}
             }
             match phase.end {
                 End::Crash { .. } | End::CrashAt { .. } => self.crash(),
@@ -1004,7 +1009,28 @@ impl Trial<'_> {
         let _ = self.world.emit(None, None, Fact::FaultsStopped);
         self.settle("after the faults stopped")?;
         let _ = self.world.emit(None, None, Fact::Quiet);
+        self.compare_with_logs()?;
         if self.watch.violated.get() { Err(Stop::Wrong) } else { self.nobody_is_stuck("after the faults stopped") }
+    }
+
+    /// Nothing can move: what the host holds and what it stored must be what its logs say.
+    fn compare_with_logs(&self) -> Result<(), Stop> {
+        let Some(driver) = self.driver.as_ref().filter(|_| self.watch.judged.get()) else { return Ok(()) };
+        let mut stored = Vec::new();
+        self.world.storage().visit_content(|path, bytes| {
+            let is_log = path.ends_with("/session.jsonl") || path.ends_with("/session.v4.jsonl");
+            if let Some(session) = session_of(self.world, path).filter(|_| is_log) {
+                stored.push(StoredLog { session, bytes: bytes.to_vec() });
+            }
+        });
+        match driver.contradiction(&stored) {
+            Some(finding) => {
+                self.watch.violated.set(true);
+                self.watch.found.borrow_mut().push(finding);
+                Err(Stop::Wrong)
+            }
+            None => Ok(()),
+        }
     }
 
     /// Lists everything on the quiet store, all at the same time, with the bytes looked at before and after.

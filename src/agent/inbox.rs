@@ -13,6 +13,7 @@ use hostproof_spec::sometimes;
 use hostproof_spec::wire::FaultTarget;
 
 use crate::env::{Env, Thrown};
+use crate::planted;
 use crate::session::event::{Body, Message};
 use crate::session::replay::Pending;
 use crate::session::{AppendError, Session};
@@ -255,7 +256,9 @@ impl Inbox {
         let message = Message { blocks, ..entry.message };
         let source = message.source;
         let seq = self.append(by, list, index, 1, vec![message.clone()], true)?;
-        self.lists.borrow_mut().of(list)[index].message = message;
+        if !planted!(self.env, J05) {
+            self.lists.borrow_mut().of(list)[index].message = message;
+        }
         self.settle(1, 1);
         self.tell_replaced(
             by,

@@ -29,7 +29,7 @@ use hostproof_spec::wire::HoldPoint;
 use tokio::sync::{Notify, oneshot};
 
 use crate::env::wait::{WaitOn, waiting};
-use crate::env::{Env, LocalFuture, Signal, TaskLabel, Thrown};
+use crate::env::{Env, LocalFuture, Shown, Signal, TaskLabel, Thrown};
 use crate::persistence::WriteError;
 use crate::planted;
 use crate::session::event::{Body, Header, Message, Summary};
@@ -214,6 +214,12 @@ impl Agent {
     #[must_use]
     pub fn header(&self) -> Rc<Header> {
         self.0.session.header()
+    }
+
+    /// What its model is shown, as far as it has read its log: how many records that are, and the messages.
+    #[must_use]
+    pub fn conversation(&self) -> (u32, Vec<Shown>) {
+        self.0.conversation.borrow().clone().into_parts()
     }
 
     /// Its inbox.
@@ -574,6 +580,7 @@ impl Agent {
 
     /// Becomes idle, then tells. Whoever is told may start the agent again.
     fn rest(&self, was_running: bool) {
+        let stopped = self.is_stopping();
         *self.0.phase.borrow_mut() = Phase::Idle;
         self.0.latch.set(false);
         self.0.idle.notify_waiters();
@@ -581,7 +588,7 @@ impl Agent {
         if let Some(listener) = listener {
             listener();
         }
-        if was_running {
+        if was_running && !(stopped && planted!(self.0.env, J03)) {
             self.emit(By::HOST, Fact::StatusChanged { session: self.id(), running: false });
         }
     }

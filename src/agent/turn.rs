@@ -27,11 +27,17 @@ pub(super) struct Opened {
 }
 
 /// What the model is shown, built from the log as far as it was read.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Conversation {
     /// Next record to read.
     next: u32,
     messages: Vec<Shown>,
+}
+
+impl Conversation {
+    pub(super) fn into_parts(self) -> (u32, Vec<Shown>) {
+        (self.next, self.messages)
+    }
 }
 
 /// How a turn ended.
@@ -163,7 +169,7 @@ impl Agent {
                 After::End(end) => return end,
                 After::Step => batch = if signal.is_cancelled() { Vec::new() } else { self.claim(By::HOST, turn, false) },
                 After::Stop(reason) => {
-                    capped |= reason == StopReason::MaxTokens;
+                    capped = reason == StopReason::MaxTokens || (capped && !planted!(self.0.env, J02));
                     if signal.is_cancelled() {
                         return self.aborted();
                     }
@@ -338,7 +344,8 @@ impl Agent {
                 }
                 _ => {}
             }
-            if !matches!(record.body, Body::Summary(_)) {
+            let forgotten = planted!(self.0.env, J06) && matches!(record.body, Body::AssistantMessage { interrupted: true, .. });
+            if !matches!(record.body, Body::Summary(_)) && !forgotten {
                 messages.extend(shown(record));
             }
             *next = record.seq + 1;

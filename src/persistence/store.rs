@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use hostproof_spec::history::Fact;
+use hostproof_spec::history::{Fact, Source};
 use hostproof_spec::names::Sym;
 use hostproof_spec::revision::Rules;
 use hostproof_spec::sometimes;
@@ -16,7 +16,7 @@ use crate::persistence::jsonl::{FORMAT_V0, FORMAT_V4, encode_header, encode_reco
 use crate::persistence::scan::{Reader, Scan, ScanError, closers, scan, scan_header, scan_until_error};
 use crate::persistence::writer::Writer;
 use crate::planted;
-use crate::session::event::{Header, Record};
+use crate::session::event::{Body, Header, Record};
 
 /// Directory of the sessions that have no working directory: all that this host writes.
 const NO_CWD: &str = "_no-cwd";
@@ -370,6 +370,13 @@ fn stored(scan: Scan, closers: Vec<Rc<Record>>) -> Stored {
 /// The lines of a header, if one is given, and of records, in format `version`.
 pub(crate) fn encode(env: &dyn Env, version: u8, header: Option<&Rc<Header>>, records: &[Rc<Record>]) -> Rc<[u8]> {
     let names = env.names();
+    let unnamed: Vec<Rc<Record>>;
+    let records = if planted!(env, J07) {
+        unnamed = records.iter().map(without_notice).collect();
+        &unnamed
+    } else {
+        records
+    };
     let mut bytes = Vec::with_capacity(320 * (records.len() + usize::from(header.is_some())));
     if let Some(header) = header {
         encode_header(names, header, &mut bytes);
@@ -382,6 +389,19 @@ pub(crate) fn encode(env: &dyn Env, version: u8, header: Option<&Rc<Header>>, re
         lines.remember(version, &bytes, header, records);
     }
     bytes
+}
+
+/// The planted mistake of storing a notice as if a person had written it.
+fn without_notice(record: &Rc<Record>) -> Rc<Record> {
+    let mut record = Record::clone(record);
+    if let Body::InboxSpliced { inserted, .. } = &mut record.body {
+        for message in inserted {
+            if matches!(message.source, Source::Notice { .. }) {
+                message.source = Source::User;
+            }
+        }
+    }
+    Rc::new(record)
 }
 
 pub(crate) fn len_u32(len: usize) -> u32 {

@@ -116,6 +116,8 @@ impl Session {
         debug_assert!(records.iter().zip(0..).all(|(record, seq)| record.seq == seq), "a log is dense from 0");
         // Q03: only own turns count.
         let counted = if planted!(env, Q03) { (header.inherited as usize).min(records.len()) } else { 0 };
+        // J01: nor do those of earlier lives.
+        let counted = if planted!(env, J01) { records.len() } else { counted };
         let last_turn = records[counted..].iter().rev().find_map(|record| opened_turn(&record.body)).unwrap_or(0);
         Self(Rc::new(Inner {
             env,

@@ -227,6 +227,9 @@ impl Subagents {
 
     fn must_be_parent(&self, sender: &Agent, activation: &Activation) -> Result<(), SubagentError> {
         self.must_be_exact(sender, "message delivery requires the exact live sender agent")?;
+        if planted!(self.env, J04) && activation.ancestry.first() != Some(sender) {
+            return Err(self.foreign(activation.session));
+        }
         let any_ancestor = planted!(self.env, M05) && activation.ancestry.iter().any(|above| above == sender);
         if activation.parent != sender.id() && !any_ancestor {
             return Err(self.foreign(activation.session));

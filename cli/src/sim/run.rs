@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hostproof_sim::campaign::{self, Campaign, Hooks, State};
 use hostproof_sim::files;
+use hostproof_sim::judge::JUDGED_EVERY;
 use hostproof_sim::tell::tell;
 use hostproof_spec::envelope::Exit;
 use serde_json::Value;
@@ -95,6 +96,7 @@ fn asked(args: &RunArgs, base: &Base) -> Campaign {
         stop: args.failures <= 1,
         keep: args.failures.max(1),
         shard: args.shard,
+        judge_every: if args.judge { 1 } else { JUDGED_EVERY },
         ..Campaign::default()
     }
 }

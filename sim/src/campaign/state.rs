@@ -78,6 +78,8 @@ pub struct Identity {
     pub keep: usize,
     /// Every how many trials one runs twice.
     pub audit_every: u64,
+    /// Every how many trials one is judged by the reference model and by replay.
+    pub judge_every: u64,
     /// Of how many shards it consists.
     pub shards: u32,
 }
@@ -97,6 +99,7 @@ impl Identity {
             stop: campaign.stop,
             keep: campaign.keep,
             audit_every: campaign.audit_every,
+            judge_every: campaign.judge_every,
             shards: campaign.shard.of,
         }
     }
@@ -112,6 +115,7 @@ impl Identity {
             stop: self.stop,
             keep: self.keep,
             audit_every: self.audit_every,
+            judge_every: self.judge_every,
             ..Campaign::default()
         }
     }
@@ -134,6 +138,7 @@ impl Identity {
                 ("end with the first finding", identity.stop.to_string()),
                 ("number of kept findings", identity.keep.to_string()),
                 ("distance of audited trials", identity.audit_every.to_string()),
+                ("distance of judged trials", identity.judge_every.to_string()),
                 ("number of shards", identity.shards.to_string()),
             ]
         };

@@ -1,5 +1,7 @@
 //! The judges beside the invariants, where they meet a trial: how often they are asked, and what their findings look like. Owns that; must never change what a trial does.
 
+pub mod replay;
+
 use hostproof_spec::history::Event;
 use hostproof_spec::model::Model;
 use hostproof_spec::names::{Names, Sym};
@@ -8,7 +10,7 @@ use crate::choice::mix64;
 use crate::trial::Finding;
 
 /// Every how many trials of a campaign one is judged by the reference model and by replay: so few that a standard campaign loses less than 5 % of its trials.
-pub const JUDGED_EVERY: u64 = 8;
+pub const JUDGED_EVERY: u64 = 32;
 
 /// Who judges the trials of a [`Runner`](crate::trial::Runner).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
