@@ -28,12 +28,17 @@ type Aspects = [Option<Sym>; Aspect::ALL.len()];
 
 const NONE: Aspects = [None; Aspect::ALL.len()];
 
+/// What one start of a child fixed. Several may be under way for one reserved id.
+#[derive(Debug)]
+struct Plan {
+    by: Option<Sym>,
+    described: Aspects,
+    captured: Option<Policy>,
+}
+
 #[derive(Debug, Default)]
 struct Made {
-    /// What the last start of this child described, and which start that was.
-    described: Aspects,
-    by: Option<Sym>,
-    captured: Option<Policy>,
+    plans: Vec<Plan>,
     /// What the agent that is about to enter is made of.
     told: Aspects,
     /// What its session was first made of, by which operation, and when.
@@ -58,12 +63,7 @@ impl Check for Composition {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
             Fact::Described { session, aspect, value } => {
-                let op = cx.event.op;
-                let made = self.sessions.entry(session);
-                if made.by != op {
-                    (made.described, made.captured, made.by) = (NONE, None, op);
-                }
-                made.described[aspect as usize] = Some(value);
+                self.sessions.entry(session).plan(cx.event.op).described[aspect as usize] = Some(value);
             }
             Fact::Composed { session, aspect, value, .. } => self.sessions.entry(session).told[aspect as usize] = Some(value),
             Fact::PolicyCaptured { parent, child, policy } => self.captured(cx, parent, child, policy),
@@ -94,6 +94,14 @@ impl Check for Composition {
 }
 
 impl Made {
+    fn plan(&mut self, by: Option<Sym>) -> &mut Plan {
+        let at = self.plans.iter().position(|plan| plan.by == by).unwrap_or_else(|| {
+            self.plans.push(Plan { by, described: NONE, captured: None });
+            self.plans.len() - 1
+        });
+        &mut self.plans[at]
+    }
+
     fn say(&mut self, policy: Policy) {
         self.policy = policy;
         if !self.said.contains(&policy) {
@@ -146,12 +154,7 @@ impl Composition {
             let message = format!("{} begins with {policy:?}, and {} has {from:?}", cx.name(child), cx.name(parent));
             cx.broken("PERM-03", Some(child), None, message);
         }
-        let op = cx.event.op;
-        let made = self.sessions.entry(child);
-        if made.by != op {
-            (made.described, made.by) = (NONE, op);
-        }
-        made.captured = Some(policy);
+        self.sessions.entry(child).plan(cx.event.op).captured = Some(policy);
     }
 
     fn entered(&mut self, cx: &mut Cx<'_>, session: Sym, parent: Option<Sym>) {
@@ -181,8 +184,9 @@ impl Composition {
             }
             _ => {
                 if parent.is_some() && is_start(cx) {
-                    let described = if made.by == op { made.described } else { NONE };
-                    fresh(cx, session, made, &told, &described, above);
+                    let plan = made.plans.iter().find(|plan| plan.by == op);
+                    let (described, captured) = plan.map_or((NONE, None), |plan| (plan.described, plan.captured));
+                    fresh(cx, session, made.policy, &told, (&described, captured), above);
                 }
                 made.first = Some((told, op, cx.at));
             }
@@ -201,7 +205,14 @@ fn captured_preset(rules: &Rules, from: Policy) -> Option<PermissionPreset> {
     from.preset.filter(|_| grants && rules.permission_preset)
 }
 
-fn fresh(cx: &mut Cx<'_>, session: Sym, made: &Made, told: &Aspects, described: &Aspects, above: Option<Aspects>) {
+fn fresh(
+    cx: &mut Cx<'_>,
+    session: Sym,
+    policy: Policy,
+    told: &Aspects,
+    (described, captured): (&Aspects, Option<Policy>),
+    above: Option<Aspects>,
+) {
     for aspect in [Aspect::Route, Aspect::Persona, Aspect::Tools, Aspect::Models] {
         let (is, asked) = (told[aspect as usize], described[aspect as usize]);
         if is != asked {
@@ -229,10 +240,8 @@ fn fresh(cx: &mut Cx<'_>, session: Sym, made: &Made, told: &Aspects, described: 
         }
     }
     // Where nobody can be asked the child says nothing of it, and a copied beginning of its parent's log may.
-    if let Some(captured) = made.captured.filter(|captured| captured.approval.is_some())
-        && captured != made.policy
-    {
-        let message = format!("{} begins with {:?}, and {captured:?} was taken for it", cx.name(session), made.policy);
+    if let Some(captured) = captured.filter(|captured| captured.approval.is_some() && *captured != policy) {
+        let message = format!("{} begins with {policy:?}, and {captured:?} was taken for it", cx.name(session));
         cx.broken("PERM-02", Some(session), None, message);
     }
 }

@@ -10,6 +10,7 @@
 use super::{Check, Cx, Field, Invariant};
 use crate::history::{Fact, Verb};
 use crate::names::Sym;
+use crate::refusal::RefusalClass;
 
 pub(super) const ABOUT: Invariant = Invariant {
     name: "setups",
@@ -95,7 +96,8 @@ impl Setups {
         let Some(op) = cx.event.op.and_then(|op| cx.world.ops.get(op)) else { return };
         let refused = matches!(cx.event.fact, Fact::Refused { .. });
         match op.verb {
-            Some(Verb::RemoveSetup) => {
+            // One that finds nothing may be asked in the middle of another one, which is not over yet.
+            Some(Verb::RemoveSetup) if !matches!(cx.event.fact, Fact::Refused { class: RefusalClass::Absent, .. }) => {
                 for one in self.installed.iter().filter(|one| one.released.is_none() && !self.registered.contains(&one.setup)) {
                     let message = format!("{} was removed, and is still in {}", cx.name(one.setup), cx.name(one.session));
                     cx.broken("SETUP-03", Some(one.session), Some(one.at), message);
