@@ -136,6 +136,7 @@ fn the_help_of_every_command() {
         "sim corpus list",
         "sim corpus replay",
         "certify",
+        "compare",
         "serve",
         "spec",
         "spec list",

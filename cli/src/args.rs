@@ -41,6 +41,8 @@ pub enum Command {
     Sim(SimCommand),
     /// Run the conformance suite against a host.
     Certify(CertifyArgs),
+    /// Give the reference host and another one the same workloads, and compare what they do.
+    Compare(CompareArgs),
     /// Be a host: serve the reference host to a suite.
     Serve(ServeArgs),
     /// Show the contract.
@@ -405,6 +407,26 @@ pub struct CertifyArgs {
     /// Where report.json, junit.xml and summary.txt go.
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
+}
+
+/// `hostproof compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The other host: dsh.
+    #[arg(value_name = "dsh")]
+    pub host: String,
+    /// How many workloads.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub workloads: u64,
+    /// The first workload's seed; each of the others has the next one.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..1 << 52))]
+    pub seed: u64,
+    /// Only the workload of this seed, told in full.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["workloads", "seed"], value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    pub workload_seed: Option<u64>,
+    /// Plant a bug in the reference (repeat for more).
+    #[arg(long = "bug", value_name = "ID")]
+    pub bugs: Vec<Bug>,
 }
 
 /// `hostproof serve`.

@@ -100,7 +100,7 @@ fn choose(args: &CertifyArgs, scenarios: &[Scenario], options: &mut Options) -> 
 }
 
 /// The adapter's directory, with its packages installed.
-fn dsh() -> Result<PathBuf, Problem> {
+pub(crate) fn dsh() -> Result<PathBuf, Problem> {
     let here = std::env::current_dir().map_err(|error| Problem::usage(format!("the current directory is gone: {error}")))?;
     let dir =
         here.ancestors().map(|above| above.join("conformance/hosts/dsh")).find(|dir| dir.join("run.sh").is_file()).ok_or_else(

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hostproof_conformance::compare::Compared;
 use hostproof_conformance::report;
 use hostproof_sim::audit::Audit;
 use hostproof_sim::campaign;
@@ -402,6 +403,43 @@ pub struct ScenarioList {
     pub scenarios: Vec<ScenarioRow>,
 }
 
+/// `compare`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Compare {
+    /// Many workloads.
+    Compared(Box<Compared>),
+    /// One, in full.
+    Shown(ShownWorkload),
+}
+
+/// `compare --workload-seed`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownWorkload {
+    /// Its seed.
+    pub seed: u64,
+    /// What differs, the earliest first.
+    pub differences: Vec<ShownDifference>,
+    /// What was asked, what both hosts made of it and where their logs differ, for people.
+    pub text: String,
+}
+
+/// One difference between two hosts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownDifference {
+    /// The step after which it could be seen, from 0.
+    pub step: usize,
+    /// Its kind.
+    pub kind: String,
+    /// What exactly differs.
+    pub detail: String,
+    /// What explains it, if anything does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<String>,
+}
+
 /// `conformance emit`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -415,6 +453,7 @@ pub struct Emitted {
 pub fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("certify", of::<Envelope<report::Report>>("hostproof certify --json")),
+        ("compare", of::<Envelope<Compare>>("hostproof compare --json")),
         ("conformance-emit", of::<Envelope<Emitted>>("hostproof conformance emit --json")),
         ("conformance-list", of::<Envelope<ScenarioList>>("hostproof conformance list --json")),
         // Its data is a scenario, which has a schema in conformance/schemas/.

@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod certify;
+pub mod compare;
 pub mod conformance;
 pub mod data;
 pub mod output;
@@ -55,6 +56,7 @@ pub fn run(cli: &Cli) -> Exit {
             SimCommand::Audit(args) => output.finish("sim audit", sim::audit(args)),
         },
         Command::Certify(args) => output.finish("certify", certify::certify(args, output)),
+        Command::Compare(args) => output.finish("compare", compare::compare(args, output)),
         Command::Serve(args) => certify::served(certify::serve(args), output),
         Command::Spec(command) => {
             let name = match command {

@@ -2,6 +2,7 @@
 //!
 //! Owns the judgement of foreign hosts; must never take a host's word for what it can observe itself. A host adds control and observation, the suite judges.
 
+pub mod compare;
 pub mod deviations;
 pub mod host;
 pub mod judge;

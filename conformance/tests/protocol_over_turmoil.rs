@@ -125,6 +125,7 @@ impl Suite {
             base: 0,
             max_active: None,
             frozen_clock: false,
+            parts: Default::default(),
         };
         self.ask("case/begin", Request::CaseBegin(begin)).await?;
         Ok(serde_json::from_value(answer).expect("its own shape"))

@@ -39,7 +39,7 @@ pub(super) fn outcome_of<'r>(inherited: u32, mark: u32, records: impl IntoIterat
         Some(StopReason::Completed) | None if fold.dropped.is_empty() => StopReason::Completed,
         Some(StopReason::Completed) | None => StopReason::Aborted,
     };
-    Outcome { reason, text: fold.text }
+    Outcome { reason, text: fold.output() }
 }
 
 #[derive(Default)]
@@ -50,7 +50,14 @@ struct Fold {
     dropped: BTreeSet<Sym>,
     open: Option<OpenTurn>,
     last: Option<StopReason>,
+    /// Text of the last answer with content, if it had text.
     text: Option<Rc<str>>,
+    /// Whether there was an answer with content.
+    answered: bool,
+    /// Text of an answer that was cut off in the open turn.
+    cut_off: Option<Rc<str>>,
+    /// Text of answers that failed.
+    stream: String,
 }
 
 #[derive(Default)]
@@ -60,6 +67,24 @@ struct OpenTurn {
 }
 
 impl Fold {
+    /// What the epoch hands on as its own: its last answer with content. What was streamed of failed ones counts only where there is no answer at all.
+    fn output(self) -> Option<Rc<str>> {
+        if self.answered || self.cut_off.is_some() {
+            return self.cut_off.or(self.text);
+        }
+        (!self.stream.is_empty()).then(|| Rc::from(self.stream))
+    }
+
+    /// A cancelled answer is an answer with what it had; a failed one is none.
+    fn settle_cut_off(&mut self, reason: StopReason) {
+        let Some(text) = self.cut_off.take() else { return };
+        if reason == StopReason::Error {
+            self.stream.push_str(&text);
+        } else {
+            (self.text, self.answered) = (Some(text), true);
+        }
+    }
+
     fn record(&mut self, record: &Record, counts: bool) {
         match &record.body {
             Body::InboxSpliced { list, start, removed, inserted, cancelled } => {
@@ -93,6 +118,7 @@ impl Fold {
                 }
             }
             Body::TurnEnd { reason, .. } => {
+                self.settle_cut_off(*reason);
                 if let Some(turn) = self.open.take()
                     && (turn.stepped || (turn.claimed && *reason != StopReason::Completed))
                 {
@@ -100,8 +126,11 @@ impl Fold {
                     self.dropped.clear();
                 }
             }
+            Body::AssistantMessage { text, interrupted: true, .. } if counts && !text.is_empty() => {
+                self.cut_off = Some(text.clone());
+            }
             Body::AssistantMessage { text, tools, .. } if counts && (!text.is_empty() || !tools.is_empty()) => {
-                self.text = (!text.is_empty()).then(|| text.clone());
+                (self.text, self.answered) = ((!text.is_empty()).then(|| text.clone()), true);
             }
             _ => {}
         }
@@ -129,4 +158,54 @@ pub(super) fn notice_blocks(child: &str, outcome: &Outcome) -> Vec<Rc<str>> {
         None => blocks.push(Rc::from("It left no closing message.")),
     }
     blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use hostproof_spec::names::Names;
+
+    use super::*;
+    use crate::env::ToolCall;
+
+    /// What an epoch hands on whose turns were these: each with its answers (text, whether a tool is called, whether it was cut off) and its end.
+    fn output(turns: &[(&[(&str, bool, bool)], StopReason)]) -> Option<String> {
+        let names = Names::default();
+        let mut bodies = Vec::new();
+        for (turn, (answers, reason)) in (1..).zip(turns) {
+            bodies.push(Body::TurnStart { turn });
+            for (step, (text, calls, interrupted)) in (1..).zip(*answers) {
+                let call = ToolCall { id: Rc::from("call"), tool: Rc::from("echo"), input: Rc::from("x") };
+                let tools = if *calls { vec![call] } else { Vec::new() };
+                bodies.push(Body::StepStart { turn, step });
+                let (id, text) = (names.intern("m"), Rc::from(*text));
+                bodies.push(Body::AssistantMessage { turn, step, id, text, tools, interrupted: *interrupted });
+                bodies.push(Body::StepEnd { turn, step });
+            }
+            bodies.push(Body::TurnEnd { turn, reason: *reason, detail: None });
+        }
+        let records: Vec<Rc<Record>> = (0..).zip(bodies).map(|(seq, body)| Rc::new(Record { seq, time: 0, body })).collect();
+        outcome_of(0, 0, &records).text.map(|text| text.to_string())
+    }
+
+    #[test]
+    fn what_a_failed_answer_had_is_no_closing_message_while_there_is_an_answer() {
+        use StopReason::{Aborted, Completed, Error};
+        assert_eq!(
+            output(&[(&[("done", false, false)], Completed), (&[("half of", false, true)], Error)]).as_deref(),
+            Some("done")
+        );
+        // An answer without text is an answer: it closes without a message.
+        assert_eq!(output(&[(&[("", true, false), ("half of", false, true)], Error)]), None);
+        // Without any answer, what was streamed is all there is.
+        assert_eq!(
+            output(&[(&[("half of", false, true)], Error), (&[(" it", false, true)], Error)]).as_deref(),
+            Some("half of it")
+        );
+        // A cancelled answer is one with what it had.
+        assert_eq!(
+            output(&[(&[("done", false, false)], Completed), (&[("half", false, true)], Aborted)]).as_deref(),
+            Some("half")
+        );
+        assert_eq!(output(&[(&[("", false, false)], Completed)]), None);
+    }
 }
