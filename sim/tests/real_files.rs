@@ -329,7 +329,6 @@ fn canonical(logs: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<String>> 
 }
 
 #[test]
-#[ignore = "the arms have not been shown to agree yet: run it by name"]
 fn sequential_workloads_leave_equal_logs_in_the_simulator_and_on_tokio_with_real_files() {
     for revision in Revision::ALL {
         let mut lines = 0;
