@@ -164,6 +164,13 @@ impl Model {
         if let Some(since) = op.rolled_back {
             return closed("START-02", name, since, format!("{} was rolled back and succeeds", cx.name(name)));
         }
+        // Whoever gave a child work knows it.
+        if let Some((session, _)) = op.inserted.filter(|_| !matches!(op.verb, Verb::Prompt | Verb::Report))
+            && let Some(epoch) = self.state.sessions.get(&session).and_then(|session| session.epoch)
+            && let Some(epoch) = self.state.epochs.get_mut(&epoch)
+        {
+            epoch.announced = true;
+        }
         match op.verb {
             Verb::CreateSession | Verb::ResumeSession if op.entered.is_none() || op.entered != op.target => {
                 without("START-01", "without an agent of its session")
@@ -177,12 +184,6 @@ impl Model {
                 }
                 if op.verb == Verb::Start && op.row != cx.rules.catalog_rows {
                     return without("CAT-01", "without its row, or with one that the revision does not have");
-                }
-                if let Some((session, _)) = op.inserted.filter(|_| matches!(op.verb, Verb::Start | Verb::Deliver))
-                    && let Some(epoch) = self.state.sessions.get(&session).and_then(|session| session.epoch)
-                    && let Some(epoch) = self.state.epochs.get_mut(&epoch)
-                {
-                    epoch.announced = true;
                 }
                 Ok(())
             }
@@ -279,6 +280,7 @@ impl Model {
             RefusalClass::Cancelled if !op.aborted => reason("CANCEL-01", "and its caller did not cancel".to_owned()),
             // Who misses a part is told so.
             RefusalClass::Closing | RefusalClass::Unsupported | RefusalClass::Absent if self.state.composed => Ok(()),
+            RefusalClass::Closing if !matches!(op.verb, Verb::Start | Verb::Deliver | Verb::Prompt | Verb::Report) => Ok(()),
             RefusalClass::Closing if !op.closing && !self.state.is_closing(&op) => {
                 reason("DRAIN-01", "and nothing that it depends on was closing".to_owned())
             }
@@ -336,6 +338,11 @@ impl Model {
                 && other.at != op.at
                 && self.state.open_ops.iter().any(|open| self.state.ops[open].at == other.at)
         });
+        // A run that answers once takes a place, too, and gives it back at its own time: then nothing is said.
+        let resident = |agent: &Sym| self.state.epochs.values().any(|epoch| epoch.agent == *agent);
+        if self.state.agents.iter().any(|(name, agent)| !agent.root && !resident(name)) {
+            return Ok(());
+        }
         let most = self.state.open.len() + released_since.count() + under_way.count();
         if most < limit as usize {
             return closed(

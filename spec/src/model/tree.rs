@@ -361,7 +361,9 @@ impl Model {
                 format!("the end of an Activation of {} is told before it is released", cx.name(session)),
             );
         }
-        if let Some((expected, said)) = state.outcome.filter(|outcome| *outcome != (reason, text)) {
+        // A teardown that failed ends an epoch as failed and withholds its text; nobody tells of it otherwise.
+        let withheld = (reason, text) == (StopReason::Error, None);
+        if let Some((expected, said)) = state.outcome.filter(|outcome| *outcome != (reason, text) && !withheld) {
             let told = |(reason, text): (StopReason, Option<Sym>)| {
                 let reason = format!("{reason:?}").to_lowercase();
                 text.map_or_else(|| format!("{reason}, without a text"), |text| format!("{reason}, \"{}\"", cx.name(text)))
