@@ -25,6 +25,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use hostproof_spec::composition::Part;
+use hostproof_spec::history::Fact;
 use hostproof_spec::revision::Rules;
 
 use crate::agent::Agent;
@@ -220,6 +221,19 @@ impl Subagents {
     }
 }
 
+impl Subagents {
+    /// Tells that the body of a tool begins which asks the manager for nothing; the others tell it with what they ask.
+    fn began(&self, tool: &str, run: &ToolRun) {
+        let Some(agent) = &run.agent else { return };
+        let names = self.env().names();
+        let fact =
+            Fact::ToolStarted { session: agent.id(), turn: run.turn, call: names.intern(&run.call), tool: names.intern(tool) };
+        if self.env().emit(None, Some(agent.handle()), fact).is_err() {
+            self.env().warn("an observer of a tool threw; the tool goes on");
+        }
+    }
+}
+
 impl ToolSource for Subagents {
     fn offer(&self, agent: &Agent) -> Offer {
         let added = self.toolbox().all();
@@ -255,6 +269,7 @@ impl ToolSource for Subagents {
     fn call(self: Rc<Self>, tool: &str, run: ToolRun) -> LocalFuture<ToolAnswer> {
         let own = run.agent.as_ref().and_then(Agent::own_tool).filter(|own| own.spec().name == tool);
         if let Some(own) = own {
+            self.began(tool, &run);
             return own.run(run);
         }
         match built_in(tool) {
@@ -264,7 +279,10 @@ impl ToolSource for Subagents {
             Some(Part::InterruptAgent) => Box::pin(messages::interrupt(self, run)),
             Some(Part::ListAgents) => Box::pin(list_agents::run(self, run)),
             _ => match self.toolbox().get(tool) {
-                Some(added) => added.run(run),
+                Some(added) => {
+                    self.began(tool, &run);
+                    added.run(run)
+                }
                 None => {
                     let unknown = ToolError::unknown(tool);
                     Box::pin(std::future::ready(Err(unknown)))

@@ -91,7 +91,9 @@ impl Check for Acceptance {
                 if cx.event.op.is_none()
                     && cx.has(Field::Activations)
                     && cx.has(Field::Origin)
-                    && cx.world.ending(session).is_none() =>
+                    && cx.world.ending(session).is_none()
+                    // A one-shot run is stopped by its holder, or with its parent.
+                    && cx.world.sessions.get(session).is_none_or(|state| state.epoch.is_some() || state.parent.is_none()) =>
             {
                 if let Some((op, at)) = self.late.get(session).and_then(|late| late.raised) {
                     let message = format!(

@@ -79,7 +79,13 @@ impl Check for Composition {
                     }
                 }
             }
-            Fact::ProcessCrashed | Fact::Fault { .. } => {
+            Fact::ProcessCrashed => {
+                for (_, made) in self.sessions.iter_mut() {
+                    made.loose = true;
+                    made.policy_told = false;
+                }
+            }
+            Fact::Fault { .. } => {
                 for (_, made) in self.sessions.iter_mut() {
                     made.loose = true;
                 }
@@ -129,7 +135,10 @@ impl Composition {
     }
 
     fn captured(&mut self, cx: &mut Cx<'_>, parent: Sym, child: Sym, policy: Policy) {
-        let from = self.sessions.get(parent).map(|made| made.policy).unwrap_or_default();
+        let above = self.sessions.get(parent);
+        let from = above.map(|made| made.policy).unwrap_or_default();
+        // What the parent said last may be lost with the end of its log; only what it says again counts then.
+        let known = above.is_none_or(|made| made.policy_told || !made.loose);
         if let Some(op) = cx.event.op.and_then(|op| cx.world.ops.get(op))
             && op.span != 0
             && cx.event.span != 0
@@ -139,7 +148,7 @@ impl Composition {
                 (op.invoked, format!("{} takes a policy from {} after it waited", cx.name(child), cx.name(parent)));
             cx.broken("PERM-01", Some(child), Some(since), message);
         }
-        if policy.sandbox != from.sandbox {
+        if known && policy.sandbox != from.sandbox {
             let message = format!(
                 "{} begins with sandbox {:?}, and {} has {:?}",
                 cx.name(child),

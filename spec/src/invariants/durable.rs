@@ -130,7 +130,9 @@ impl Check for DurableIsDurable {
                 self.called_corrupt(cx, session)
             }
             Fact::Refused { code: Some(code), .. } if &*cx.name(code) == CORRUPT => {
-                if let Some(target) = cx.event.op.and_then(|op| cx.world.ops.get(op)).and_then(|state| state.target) {
+                // What a fork is about is its new session; what cannot be read is the one that it copies.
+                let asked = cx.event.op.and_then(|op| cx.world.ops.get(op)).filter(|op| op.verb != Some(Verb::ForkSession));
+                if let Some(target) = asked.and_then(|state| state.target) {
                     self.called_corrupt(cx, target);
                 }
             }
@@ -176,7 +178,11 @@ impl DurableIsDurable {
     fn called_corrupt(&self, cx: &mut Cx<'_>, session: Sym) {
         let Some(log) = self.logs.get(session).filter(|log| log.durable > 0) else { return };
         let Some(state) = cx.world.sessions.get(session) else { return };
-        if state.damaged.is_none() && state.removed.is_none() && !(cx.limits.tampered && state.tail.is_some()) {
+        if state.damaged.is_none()
+            && state.removed.is_none()
+            && (state.parent.is_none() || state.is_described())
+            && !(cx.limits.tampered && state.tail.is_some())
+        {
             let at = log.at;
             let message =
                 format!("{} has acknowledged records and is called unreadable, though nobody damaged it", cx.name(session));

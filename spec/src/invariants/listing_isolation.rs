@@ -264,6 +264,10 @@ impl ListingIsolation {
         let world = cx.world;
         let Some(state) = world.ops.get(op) else { return };
         let (Some(root), invoked) = (state.target, state.invoked) else { return };
+        // Without storage a tree is what is live of it.
+        if !world.process(cx.event.process).had_storage(invoked) {
+            return;
+        }
         for row in &state.rows {
             self.children.entry(row.session).listed = Some(op);
         }
@@ -347,7 +351,8 @@ fn called_damaged(cx: &mut Cx<'_>, session: Sym, reason: Diagnosis) {
     let Some(state) = cx.world.sessions.get(session) else { return };
     // A log that lost its tail is the concern of `durable`.
     let touched = state.damaged.is_some() || state.removed.is_some() || state.tail.is_some();
-    if !touched && state.durable > 0 {
+    // A one-shot child that was stopped before it was described is one whose log nobody can make anything of.
+    if !touched && state.is_described() {
         let text = format!("{} is called damaged, and nobody damaged it", cx.name(session));
         cx.broken("LIST-03", Some(session), None, text);
     }

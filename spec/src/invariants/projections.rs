@@ -33,12 +33,15 @@ struct Said {
 struct Log {
     /// Records in memory.
     records: u32,
+    /// The operation that loaded it.
+    loaded_by: Option<Sym>,
     said: Vec<Said>,
 }
 
 impl Reset for Log {
     fn reset(&mut self) {
         self.records = 0;
+        self.loaded_by = None;
         self.said.clear();
     }
 }
@@ -74,7 +77,16 @@ impl Check for Projections {
             Fact::LogLoaded { session, end } => {
                 let log = self.logs.entry(session);
                 log.records = end;
+                log.loaded_by = cx.event.op;
                 log.cut(end);
+            }
+            // A session that enters without a load begins another log.
+            Fact::SessionEntered { session } => {
+                let log = self.logs.entry(session);
+                if log.loaded_by.take() != cx.event.op {
+                    log.records = 0;
+                    log.cut(0);
+                }
             }
             Fact::Fault { session: Some(session), fault: StorageFault::Damage | StorageFault::Removed } => {
                 self.logs.entry(session).said.clear();

@@ -321,7 +321,7 @@ impl Runs {
             (Some(_), Some(StopReason::Completed)) => false,
             (Some(StopReason::Aborted), last) => child.stopped.is_some() || child.cancelled || last == Some(StopReason::Aborted),
             (Some(StopReason::MaxTokens), last) => last == Some(StopReason::MaxTokens),
-            (Some(StopReason::Refusal), last) => last == Some(StopReason::Refusal),
+            (Some(StopReason::Refusal), last) => matches!(last, Some(StopReason::Refusal | StopReason::Blocked)),
             (Some(_), last) => {
                 matches!(last, None | Some(StopReason::Error | StopReason::Interrupted | StopReason::Other))
             }

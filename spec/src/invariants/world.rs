@@ -3,7 +3,7 @@
 
 use super::table::{Reset, Table};
 use crate::composition::Part;
-use crate::history::{Authority, CloseCause, Event, Fact, Source, StorageFault, Verb};
+use crate::history::{Authority, CloseCause, Event, Fact, RecordKind, Source, StorageFault, Verb};
 use crate::names::Sym;
 use crate::refusal::RefusalClass;
 
@@ -44,6 +44,8 @@ pub(super) struct Session {
     pub(super) fault: Option<usize>,
     /// One past the last acknowledged record.
     pub(super) durable: u32,
+    /// Where its descriptor stands in its log; a one-shot child that was stopped early has none.
+    pub(super) described: Option<u32>,
     /// Whether it entered while storage was unmounted: nothing of it is ever acknowledged.
     pub(super) in_memory: bool,
     /// Last waking message that a person put into its inbox through the agent object after its Activation began to close.
@@ -59,6 +61,11 @@ impl Reset for Session {
 }
 
 impl Session {
+    /// Whether its stored log says what it is.
+    pub(super) fn is_described(&self) -> bool {
+        self.described.is_some_and(|seq| seq < self.durable)
+    }
+
     /// Whether anything of it is live.
     pub(super) fn present(&self) -> bool {
         self.agent.is_some() || self.live || self.epoch.is_some()
@@ -346,6 +353,9 @@ impl World {
             self.effect(op, at, event);
         }
         match event.fact {
+            Fact::Appended { session, seq, record } if seq == 0 || record == RecordKind::Descriptor => {
+                self.sessions.entry(session).described = (record == RecordKind::Descriptor).then_some(seq);
+            }
             Fact::ProcessStarted => {
                 if self.process(event.process).life == Life::Up {
                     self.end_process(event.process, at);
@@ -585,7 +595,7 @@ impl World {
                 self.ops.entry(op).entered.get_or_insert(session);
                 (false, false)
             }
-            Fact::Appended { record: crate::history::RecordKind::InboxSpliced, .. } => {
+            Fact::Appended { record: RecordKind::InboxSpliced, .. } => {
                 self.ops.entry(op).spliced.get_or_insert(at);
                 (false, false)
             }

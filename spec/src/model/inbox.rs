@@ -100,6 +100,11 @@ impl Model {
             }
             return Ok(());
         };
+        if verb == Verb::PromptChild
+            && let Some(epoch) = self.state.sessions[&session].epoch.and_then(|epoch| self.state.epochs.get_mut(&epoch))
+        {
+            epoch.announced = true;
+        }
         if !matches!(verb, Verb::Start | Verb::Deliver | Verb::Report | Verb::Prompt) {
             return Ok(());
         }
