@@ -17,8 +17,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rustc_hash::FxHashMap;
 
+mod counts;
 mod fuse;
 
+use counts::Counts;
 use fuse::Fuses;
 
 /// What a choice is about. Each class has a key of its own.
@@ -141,7 +143,7 @@ pub struct Chooser {
     keys: Cell<[u64; 4]>,
     schedule: RefCell<ChaCha8Rng>,
     fuses: RefCell<Fuses>,
-    occurrences: RefCell<FxHashMap<(u64, u64), u32>>,
+    occurrences: RefCell<Counts>,
     /// Whether occurrences inside the trial are counted.
     counting: Cell<bool>,
     draws: Cell<u64>,
@@ -289,10 +291,7 @@ impl Chooser {
         if site.class.inside() && !self.counting.get() {
             return 0;
         }
-        let mut all = self.occurrences.borrow_mut();
-        let count = all.entry((site.hash, entity)).or_insert(0);
-        *count += 1;
-        *count - 1
+        self.occurrences.borrow_mut().next(site.hash, entity)
     }
 
     fn answer(

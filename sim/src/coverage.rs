@@ -32,12 +32,32 @@ struct Last {
 pub struct Coverage {
     /// By the addresses of the texts, which is quick: equal texts at two addresses have two labels with one hash.
     known: FxHashMap<(usize, usize), u32>,
+    /// The last label that was asked for, by some bits of the addresses: nearly every question is one of a few dozen.
+    recent: Recent<((usize, usize), u32)>,
     labels: Vec<Label>,
     /// By symbol of the session.
     last: Vec<Last>,
     keys: Distinct,
     /// Labels of every key that was seen since the names were asked for.
     named: FxHashMap<u32, (u32, u32)>,
+    /// Some of the keys that are in `named`.
+    recently_named: Recent<u32>,
+}
+
+/// A cache with one place a value and without a promise: what is not in it is looked up.
+#[derive(Debug)]
+struct Recent<T>([T; 256]);
+
+impl<T: Copy + Default> Default for Recent<T> {
+    fn default() -> Self {
+        Self([T::default(); 256])
+    }
+}
+
+impl<T> Recent<T> {
+    fn place(&mut self, hash: u64) -> &mut T {
+        &mut self.0[(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize]
+    }
 }
 
 impl Coverage {
@@ -74,6 +94,7 @@ impl Coverage {
 
     /// Adds the name of every key that was seen since the last call.
     pub fn drain_names(&mut self, names: &mut BTreeMap<u32, String>) {
+        self.recently_named = Recent::default();
         for (key, (one, two)) in self.named.drain() {
             let (one, two) = (self.labels[one as usize], self.labels[two as usize]);
             names.entry(key).or_insert_with(|| {
@@ -88,18 +109,27 @@ impl Coverage {
 
     fn label(&mut self, kind: &'static str, role: &'static str) -> u32 {
         let address = (kind.as_ptr() as usize, role.as_ptr() as usize);
-        let labels = &mut self.labels;
-        *self.known.entry(address).or_insert_with(|| {
-            labels.push(Label { kind, role, hash: fold(text_hash(kind), text_hash(role)) });
-            u32::try_from(labels.len() - 1).expect("few labels")
-        })
+        let recent = self.recent.place((address.0 as u64).rotate_left(32) ^ address.1 as u64);
+        if recent.0 != address {
+            let labels = &mut self.labels;
+            let label = *self.known.entry(address).or_insert_with(|| {
+                labels.push(Label { kind, role, hash: fold(text_hash(kind), text_hash(role)) });
+                u32::try_from(labels.len() - 1).expect("few labels")
+            });
+            *recent = (address, label);
+        }
+        recent.1
     }
 
     fn pair(&mut self, one: u32, two: u32) {
         let key = (fold(self.labels[one as usize].hash, self.labels[two as usize].hash) >> 32) as u32;
         let key = key.max(1);
         if self.keys.insert(key) {
-            self.named.entry(key).or_insert((one, two));
+            let recent = self.recently_named.place(u64::from(key));
+            if *recent != key {
+                *recent = key;
+                self.named.entry(key).or_insert((one, two));
+            }
         }
     }
 }

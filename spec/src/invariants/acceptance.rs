@@ -49,6 +49,19 @@ fn delivers(verb: Option<Verb>) -> bool {
     matches!(verb, Some(Verb::Start | Verb::Deliver | Verb::Report | Verb::Prompt | Verb::PromptChild))
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Inserted { .. }
+            | Fact::Succeeded { .. }
+            | Fact::Refused { .. }
+            | Fact::Aborted
+            | Fact::CancelIssued { .. }
+            | Fact::Discarded { .. }
+    )
+}
+
 impl Check for Acceptance {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

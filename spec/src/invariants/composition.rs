@@ -59,6 +59,22 @@ pub(super) struct Composition {
     sessions: Table<Made>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Described { .. }
+            | Fact::Composed { .. }
+            | Fact::PolicyCaptured { .. }
+            | Fact::PolicyIs { .. }
+            | Fact::AgentEntered { .. }
+            | Fact::AgentLeft { .. }
+            | Fact::Refused { .. }
+            | Fact::ProcessCrashed
+            | Fact::Fault { .. }
+    )
+}
+
 impl Check for Composition {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
@@ -167,7 +183,10 @@ impl Composition {
     }
 
     fn entered(&mut self, cx: &mut Cx<'_>, session: Sym, parent: Option<Sym>) {
-        let above = parent.and_then(|parent| self.sessions.get(parent)).and_then(|made| made.first).map(|(first, ..)| first);
+        // A start by an object that another one replaced is refused, whatever it made before that.
+        let stale = |parent: &Sym| cx.event.actor.is_some() && cx.world.agent_of(*parent) != cx.event.actor;
+        let above = parent.filter(|parent| !stale(parent)).and_then(|parent| self.sessions.get(parent));
+        let above = above.and_then(|made| made.first).map(|(first, ..)| first);
         let op = cx.event.op;
         let made = self.sessions.entry(session);
         let told = std::mem::replace(&mut made.told, NONE);

@@ -52,6 +52,27 @@ pub(super) struct DurableIsDurable {
     flushes: Table<Promise>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Appended { .. }
+            | Fact::Durable { .. }
+            | Fact::Repaired { .. }
+            | Fact::LogLoaded { .. }
+            | Fact::Fault { .. }
+            | Fact::SessionLeft { .. }
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+            | Fact::Invoked { .. }
+            | Fact::Succeeded { .. }
+            | Fact::Listed { .. }
+            | Fact::ListedBelow { .. }
+            | Fact::Refused { .. }
+    )
+}
+
 impl Check for DurableIsDurable {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

@@ -65,6 +65,26 @@ pub(super) struct Edges {
     epochs: Table<Epoch>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::StartEdge { .. }
+            | Fact::RunPublished { .. }
+            | Fact::ActivationReleased { .. }
+            | Fact::EndEdge { .. }
+            | Fact::TurnStarted { .. }
+            | Fact::Claimed { .. }
+            | Fact::ModelAsked { .. }
+            | Fact::ModelAnswered { .. }
+            | Fact::TurnEnded { .. }
+            | Fact::Quiet
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+    )
+}
+
 impl Check for Edges {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

@@ -73,6 +73,26 @@ pub(super) struct ListingIsolation {
     parents: Table<Parent>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Appended { .. }
+            | Fact::CatalogRow { .. }
+            | Fact::Repaired { .. }
+            | Fact::LogLoaded { .. }
+            | Fact::AgentEntered { .. }
+            | Fact::SessionLeft { .. }
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+            | Fact::Succeeded { .. }
+            | Fact::Refused { .. }
+            | Fact::Listed { .. }
+            | Fact::ListedBelow { .. }
+    )
+}
+
 impl Check for ListingIsolation {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
@@ -103,8 +123,11 @@ impl Check for ListingIsolation {
                 }
             }
             Fact::AgentEntered { session, parent: None, .. } => {
-                let created =
-                    cx.event.op.and_then(|op| cx.world.ops.get(op)).is_some_and(|op| op.verb == Some(Verb::CreateSession));
+                let created = cx
+                    .event
+                    .op
+                    .and_then(|op| cx.world.ops.get(op))
+                    .is_some_and(|op| matches!(op.verb, Some(Verb::CreateSession | Verb::ForkSession)));
                 let stored = cx.world.sessions.get(session).is_some_and(|state| state.durable > 0);
                 if created
                     && !stored

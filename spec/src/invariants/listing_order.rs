@@ -64,6 +64,11 @@ struct Sibling(Option<(u64, Sym)>);
 
 impl Reset for Sibling {}
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(fact, Fact::CatalogRow { .. } | Fact::ProcessStarted | Fact::Succeeded { .. })
+}
+
 impl Check for ListingOrder {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

@@ -67,6 +67,29 @@ pub(super) struct Liveness {
     agents: Table<Agent>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Appended { .. }
+            | Fact::Inserted { .. }
+            | Fact::Restored { .. }
+            | Fact::Claimed { .. }
+            | Fact::Discarded { .. }
+            | Fact::Replaced { .. }
+            | Fact::TurnStarted { .. }
+            | Fact::TurnEnded { .. }
+            | Fact::ModelAsked { .. }
+            | Fact::ModelAnswered { .. }
+            | Fact::CancelIssued { .. }
+            | Fact::AgentLeft { .. }
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+            | Fact::Quiet
+    )
+}
+
 impl Check for Liveness {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

@@ -36,6 +36,21 @@ pub(super) struct LogAppendOnly {
     logs: Table<Log>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Appended { .. }
+            | Fact::Repaired { .. }
+            | Fact::LogLoaded { .. }
+            | Fact::SessionEntered { .. }
+            | Fact::SessionLeft { .. }
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+    )
+}
+
 impl Check for LogAppendOnly {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

@@ -128,8 +128,18 @@ trait Check {
     fn clear(&mut self);
 }
 
+/// Who is told of an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// Those that act on it.
+    Hearing,
+    /// Every invariant.
+    All,
+}
+
+// `hears` names what an invariant acts on, and it is not called for anything else; without it, it is told everything.
 macro_rules! invariants {
-    ($($field:ident: $type:path = $about:path;)*) => {
+    ($($field:ident: $type:path = $about:path $(, hears $hears:path)?;)*) => {
         /// Every invariant.
         pub const INVARIANTS: &[Invariant] = &[$($about),*];
 
@@ -137,10 +147,11 @@ macro_rules! invariants {
         struct Checks { $($field: $type),* }
 
         impl Checks {
-            fn each(&mut self, cx: &mut Cx<'_>, active: u32, mut run: impl FnMut(&mut dyn Check, &mut Cx<'_>)) {
+            fn each(&mut self, cx: &mut Cx<'_>, active: u32, told: Told, mut run: impl FnMut(&mut dyn Check, &mut Cx<'_>)) {
                 let mut bit = 1_u32;
                 $(
-                    if active & bit != 0 {
+                    let is_told = true $(&& (told == Told::All || $hears(&cx.event.fact)))?;
+                    if active & bit != 0 && is_told {
                         cx.invariant = $about.name;
                         run(&mut self.$field, cx);
                     }
@@ -157,28 +168,28 @@ macro_rules! invariants {
 }
 
 invariants! {
-    one_activation: one_activation::OneActivation = one_activation::ABOUT;
+    one_activation: one_activation::OneActivation = one_activation::ABOUT, hears one_activation::hears;
     authority: authority::Authorities = authority::ABOUT;
-    acceptance: acceptance::Acceptance = acceptance::ABOUT;
+    acceptance: acceptance::Acceptance = acceptance::ABOUT, hears acceptance::hears;
     message_fate: message_fate::MessageFate = message_fate::ABOUT;
-    log_append_only: log_append_only::LogAppendOnly = log_append_only::ABOUT;
-    listing_order: listing_order::ListingOrder = listing_order::ABOUT;
-    listing_isolation: listing_isolation::ListingIsolation = listing_isolation::ABOUT;
+    log_append_only: log_append_only::LogAppendOnly = log_append_only::ABOUT, hears log_append_only::hears;
+    listing_order: listing_order::ListingOrder = listing_order::ABOUT, hears listing_order::hears;
+    listing_isolation: listing_isolation::ListingIsolation = listing_isolation::ABOUT, hears listing_isolation::hears;
     listing_pure: listing_pure::ListingPure = listing_pure::ABOUT;
-    rejected_start: rejected_start::RejectedStart = rejected_start::ABOUT;
-    notices: notices::Notices = notices::ABOUT;
-    edges: edges::Edges = edges::ABOUT;
+    rejected_start: rejected_start::RejectedStart = rejected_start::ABOUT, hears rejected_start::hears;
+    notices: notices::Notices = notices::ABOUT, hears notices::hears;
+    edges: edges::Edges = edges::ABOUT, hears edges::hears;
     release_order: release_order::ReleaseOrder = release_order::ABOUT;
-    durable: durable::DurableIsDurable = durable::ABOUT;
+    durable: durable::DurableIsDurable = durable::ABOUT, hears durable::hears;
     nothing_after_dispose: nothing_after_dispose::NothingAfterDispose = nothing_after_dispose::ABOUT;
-    liveness: liveness::Liveness = liveness::ABOUT;
-    tools: tools::Tools = tools::ABOUT;
+    liveness: liveness::Liveness = liveness::ABOUT, hears liveness::hears;
+    tools: tools::Tools = tools::ABOUT, hears tools::hears;
     parts: parts::Parts = parts::ABOUT;
-    sessions: sessions::Sessions = sessions::ABOUT;
-    composition: composition::Composition = composition::ABOUT;
-    setups: setups::Setups = setups::ABOUT;
-    runs: runs::Runs = runs::ABOUT;
-    projections: projections::Projections = projections::ABOUT;
+    sessions: sessions::Sessions = sessions::ABOUT, hears sessions::hears;
+    composition: composition::Composition = composition::ABOUT, hears composition::hears;
+    setups: setups::Setups = setups::ABOUT, hears setups::hears;
+    runs: runs::Runs = runs::ABOUT, hears runs::hears;
+    projections: projections::Projections = projections::ABOUT, hears projections::hears;
 }
 
 /// All invariants over one history at a time.
@@ -257,7 +268,7 @@ impl Checker {
 
     /// Takes the next event. `names` is the table of its symbols.
     pub fn observe(&mut self, names: &Names, event: &Event<Sym>) {
-        self.run(names, event, |check, cx| check.observe(cx));
+        self.run(names, event, Told::Hearing, |check, cx| check.observe(cx));
         self.world.apply(self.at, event);
         self.at += 1;
         self.last = Some(*event);
@@ -267,12 +278,12 @@ impl Checker {
     pub fn finish(&mut self, names: &Names) {
         if let Some(last) = self.last {
             self.at -= 1;
-            self.run(names, &last, |check, cx| check.finish(cx));
+            self.run(names, &last, Told::All, |check, cx| check.finish(cx));
             self.at += 1;
         }
     }
 
-    fn run(&mut self, names: &Names, event: &Event<Sym>, run: impl FnMut(&mut dyn Check, &mut Cx<'_>)) {
+    fn run(&mut self, names: &Names, event: &Event<Sym>, told: Told, run: impl FnMut(&mut dyn Check, &mut Cx<'_>)) {
         let mut cx = Cx {
             rules: self.rules,
             fields: self.fields,
@@ -284,7 +295,7 @@ impl Checker {
             invariant: "",
             out: &mut self.violations,
         };
-        self.checks.each(&mut cx, self.active, run);
+        self.checks.each(&mut cx, self.active, told, run);
     }
 
     /// What was found so far, in order; at most 64.

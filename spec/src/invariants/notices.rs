@@ -58,6 +58,24 @@ pub(super) struct Notices {
     ended: Vec<Sym>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::ActivationOpened { .. }
+            | Fact::Inserted { .. }
+            | Fact::ActivationClosing { .. }
+            | Fact::AgentLeft { .. }
+            | Fact::ActivationReleased { .. }
+            | Fact::Disowned { .. }
+            | Fact::EndEdge { .. }
+            | Fact::Quiet
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+    )
+}
+
 impl Check for Notices {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

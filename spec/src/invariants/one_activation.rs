@@ -33,6 +33,21 @@ pub(super) struct OneActivation {
     loads: Table<Loads>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::SessionEntered { .. }
+            | Fact::SessionLeft { .. }
+            | Fact::AgentEntered { .. }
+            | Fact::AgentLeft { .. }
+            | Fact::ActivationOpened { .. }
+            | Fact::ActivationReleased { .. }
+            | Fact::LogLoaded { .. }
+            | Fact::ProcessStarted
+    )
+}
+
 impl Check for OneActivation {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

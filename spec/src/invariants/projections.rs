@@ -65,6 +65,20 @@ pub(super) struct Projections {
     asked: Table<Asked>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Appended { .. }
+            | Fact::Repaired { .. }
+            | Fact::LogLoaded { .. }
+            | Fact::SessionEntered { .. }
+            | Fact::Fault { .. }
+            | Fact::Invoked { .. }
+            | Fact::Projected { .. }
+    )
+}
+
 impl Check for Projections {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

@@ -84,6 +84,35 @@ fn may_be_covered(verb: Option<Verb>) -> bool {
     needs_place(verb) || verb == Some(Verb::StartRun)
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Invoked { .. }
+            | Fact::ActivationOpened { .. }
+            | Fact::AgentEntered { .. }
+            | Fact::Inserted { .. }
+            | Fact::RunPublished { .. }
+            | Fact::StartEdge { .. }
+            | Fact::EndEdge { .. }
+            | Fact::Owned { .. }
+            | Fact::Disowned { .. }
+            | Fact::Durable { .. }
+            | Fact::FileState { .. }
+            | Fact::Listed { .. }
+            | Fact::ListedBelow { .. }
+            | Fact::PartChanged { .. }
+            | Fact::ScopeClosed { .. }
+            | Fact::DisposalOpened { .. }
+            | Fact::ActivationClosing { .. }
+            | Fact::Succeeded { .. }
+            | Fact::Refused { .. }
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+    )
+}
+
 impl Check for RejectedStart {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

@@ -109,6 +109,39 @@ fn is_run_start(cx: &Cx<'_>, op: Option<Sym>) -> bool {
     op.and_then(|op| cx.world.ops.get(op)).is_some_and(|state| state.verb == Some(Verb::StartRun))
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::AgentEntered { .. }
+            | Fact::RunPublished { .. }
+            | Fact::StartEdge { .. }
+            | Fact::RunSettled { .. }
+            | Fact::RunFailed { .. }
+            | Fact::EndEdge { .. }
+            | Fact::RunReleased { .. }
+            | Fact::ModelAsked { .. }
+            | Fact::ModelAnswered { .. }
+            | Fact::TurnEnded { .. }
+            | Fact::ToolOffered { .. }
+            | Fact::Appended { .. }
+            | Fact::CancelIssued { .. }
+            | Fact::Aborted
+            | Fact::Invoked { .. }
+            | Fact::DisposalOpened { .. }
+            | Fact::AgentLeft { .. }
+            | Fact::SessionLeft { .. }
+            | Fact::Succeeded { .. }
+            | Fact::Refused { .. }
+            | Fact::ProviderAdded { .. }
+            | Fact::ProviderRemoved { .. }
+            | Fact::Quiet
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+    )
+}
+
 impl Check for Runs {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
@@ -364,7 +397,9 @@ impl Runs {
     fn cancelled(&mut self, cx: &mut Cx<'_>, session: Sym) {
         let Some(child) = self.own(session).filter(|child| child.run.is_some()) else { return };
         child.cancelled = true;
-        if child.stopped.is_some() || !cx.has(Field::Cancel) || !cx.has(Field::Origin) {
+        // Whoever disposed it before it was published stopped it too.
+        let ending = cx.world.ending(session).is_some();
+        if ending || child.stopped.is_some() || !cx.has(Field::Cancel) || !cx.has(Field::Origin) {
             return;
         }
         let run = child.run;

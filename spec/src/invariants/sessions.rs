@@ -113,6 +113,35 @@ pub(super) struct Sessions {
     messages: Table<Message>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::Inherited { .. }
+            | Fact::AgentEntered { .. }
+            | Fact::Appended { .. }
+            | Fact::Durable { .. }
+            | Fact::Repaired { .. }
+            | Fact::LogLoaded { .. }
+            | Fact::Inserted { .. }
+            | Fact::Restored { .. }
+            | Fact::Claimed { .. }
+            | Fact::Discarded { .. }
+            | Fact::Replaced { .. }
+            | Fact::TurnStarted { .. }
+            | Fact::PreStep { .. }
+            | Fact::ModelAsked { .. }
+            | Fact::ModelShown { .. }
+            | Fact::TurnEnded { .. }
+            | Fact::Maintained { .. }
+            | Fact::Listed { .. }
+            | Fact::AgentLeft { .. }
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+            | Fact::ProcessStarted
+    )
+}
+
 impl Check for Sessions {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

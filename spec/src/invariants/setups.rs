@@ -37,6 +37,22 @@ pub(super) struct Setups {
     installed: Vec<Installed>,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::SetupChanged { .. }
+            | Fact::SetupInstalled { .. }
+            | Fact::SetupReleased { .. }
+            | Fact::AgentEntered { .. }
+            | Fact::ActivationReleased { .. }
+            | Fact::Succeeded { .. }
+            | Fact::Refused { .. }
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+    )
+}
+
 impl Check for Setups {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {

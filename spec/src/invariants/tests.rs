@@ -1028,3 +1028,38 @@ fn whoever_waits_for_a_run_may_wait_as_long_as_it_hangs() {
     over.fact(run_settles(StopReason::Completed, Some("done"))).fact(run_ends(StopReason::Completed, Some("done")));
     over.invoke("wait", P.1, Verb::AwaitRun, Some("c")).later().fact(Fact::Quiet).breaks("liveness", "LIVE-01");
 }
+
+/// The code of an invariant, without its tests.
+fn code(path: &std::path::Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
+}
+
+/// The facts that a piece of code names.
+fn facts(code: &str) -> std::collections::BTreeSet<&str> {
+    let names = code.split("Fact::").skip(1);
+    names.map(|rest| rest.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn an_invariant_is_told_every_fact_that_it_acts_on() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/invariants");
+    let mut paths: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut checked = 0;
+    for path in paths {
+        let code = code(&path);
+        let Some((_, hears)) = code.split_once("pub(super) fn hears(") else { continue };
+        let hears = facts(hears.split_once("\n}\n").unwrap().0);
+        let (_, observe) = code.split_once("fn observe(&mut self, cx: &mut Cx<'_>) {\n").unwrap();
+        let observe = observe.split_once("\n    }\n").unwrap().0;
+        let first = observe.trim_start();
+        assert!(first.starts_with("match cx.event.fact {"), "{}: it does something for every fact", path.display());
+        let last: Vec<&str> = observe.lines().rev().take(2).map(str::trim).collect();
+        assert_eq!(last, ["}", "_ => {}"], "{}: it does something for every fact", path.display());
+        let missing: Vec<&str> = facts(observe).difference(&hears).copied().collect();
+        assert_eq!(missing, Vec::<&str>::new(), "{}: it acts on what it does not hear", path.display());
+        checked += 1;
+    }
+    assert!(checked >= 11, "{checked}");
+}

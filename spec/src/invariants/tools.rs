@@ -67,6 +67,25 @@ pub(super) struct Tools {
     changed: u32,
 }
 
+/// What [`Check::observe`] acts on; anything else it need not be told.
+pub(super) fn hears(fact: &Fact<Sym>) -> bool {
+    matches!(
+        fact,
+        Fact::SessionEntered { .. }
+            | Fact::AgentEntered { .. }
+            | Fact::ToolOffered { .. }
+            | Fact::Appended { .. }
+            | Fact::ToolStarted { .. }
+            | Fact::Invoked { .. }
+            | Fact::ToolEnded { .. }
+            | Fact::TurnEnded { .. }
+            | Fact::PartChanged { .. }
+            | Fact::ProcessStarted
+            | Fact::ProcessCrashed
+            | Fact::ProcessStopped
+    )
+}
+
 impl Check for Tools {
     fn observe(&mut self, cx: &mut Cx<'_>) {
         match cx.event.fact {
