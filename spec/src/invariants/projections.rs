@@ -170,3 +170,56 @@ impl Projections {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Story;
+    use super::*;
+    use crate::history::{Authority, RecordKind};
+    use crate::revision::Revision;
+
+    fn read(story: &mut Story, op: &'static str, value: &'static str, as_of: u32, from: ProjectedFrom) {
+        story.op(op, Fact::Invoked { verb: Verb::ReadProjection, target: Some("c"), authority: Authority::Holder });
+        story.op(op, Fact::Projected { session: "c", unit: "subagent", value, as_of: Some(as_of), from });
+        story.op(op, Fact::Succeeded { child: None, message: None });
+    }
+
+    fn log(records: u32) -> Story {
+        let mut story = Story::new(Revision::R20260806);
+        for _ in 0..records {
+            story.append("c", RecordKind::Other);
+        }
+        story.durable("c");
+        story
+    }
+
+    fn found(story: &mut Story) -> Vec<&'static str> {
+        story.end().iter().filter(|broken| broken.invariant == ABOUT.name).map(|broken| broken.requirement).collect()
+    }
+
+    #[test]
+    fn two_answers_for_one_record_are_equal_and_an_appended_record_is_another() {
+        let mut story = log(2);
+        read(&mut story, "one", "a", 1, ProjectedFrom::Log);
+        read(&mut story, "two", "a", 1, ProjectedFrom::Cache);
+        story.append("c", RecordKind::Other);
+        read(&mut story, "three", "b", 2, ProjectedFrom::Log);
+        read(&mut story, "four", "a", 2, ProjectedFrom::Cache);
+        assert_eq!(found(&mut story), ["PROJ-01"]);
+    }
+
+    #[test]
+    fn an_answer_covers_what_was_acknowledged_before_it_was_asked_for() {
+        let mut story = log(3);
+        read(&mut story, "old", "a", 1, ProjectedFrom::Cache);
+        assert_eq!(found(&mut story), ["PROJ-02"]);
+    }
+
+    #[test]
+    fn nothing_is_served_for_a_log_that_is_gone() {
+        let mut story = log(2);
+        story.fact(Fact::Fault { session: Some("c"), fault: StorageFault::Removed });
+        read(&mut story, "gone", "a", 1, ProjectedFrom::Cache);
+        assert_eq!(found(&mut story), ["PROJ-03"]);
+    }
+}
