@@ -44,8 +44,10 @@ pub(super) struct Session {
     pub(super) fault: Option<usize>,
     /// One past the last acknowledged record.
     pub(super) durable: u32,
-    /// Where its descriptor stands in its log; a one-shot child that was stopped early has none.
+    /// Where its own descriptor stands in its log; a one-shot child that was stopped early has none.
     pub(super) described: Option<u32>,
+    /// How many records it inherited, and the span in which they were copied.
+    copied: Option<(u32, u32)>,
     /// Whether it entered while storage was unmounted: nothing of it is ever acknowledged.
     pub(super) in_memory: bool,
     /// Last waking message that a person put into its inbox through the agent object after its Activation began to close.
@@ -353,8 +355,15 @@ impl World {
             self.effect(op, at, event);
         }
         match event.fact {
+            Fact::Inherited { session, records, .. } => self.sessions.entry(session).copied = Some((event.span, records)),
             Fact::Appended { session, seq, record } if seq == 0 || record == RecordKind::Descriptor => {
-                self.sessions.entry(session).described = (record == RecordKind::Descriptor).then_some(seq);
+                let state = self.sessions.entry(session);
+                // What is copied begins in the span that tells of it; another log with the same id copies nothing.
+                if seq == 0 && state.copied.is_some_and(|(span, _)| span != event.span) {
+                    state.copied = None;
+                }
+                let own = seq >= state.copied.map_or(0, |(_, records)| records);
+                state.described = (own && record == RecordKind::Descriptor).then_some(seq);
             }
             Fact::ProcessStarted => {
                 if self.process(event.process).life == Life::Up {
