@@ -19,6 +19,10 @@ pub const CANNOT: i32 = -32000;
 
 /// A line of the host.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every line is a notification, and a line is taken apart as soon as it is read"
+)]
 pub enum FromHost {
     /// The answer to a request.
     Answer {

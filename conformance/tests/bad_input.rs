@@ -58,6 +58,10 @@ impl Suite {
             ("", json!({ "name": "dispose-session", "args": { "agent": "old" } })),
             ("r", json!({ "name": "resume-session", "args": { "session": ROOT } })),
             ("c", start()),
+            (
+                "",
+                json!({ "name": "start-run", "args": { "run": "held", "parent": "r", "provider": "spawn", "content": "task" } }),
+            ),
         ] {
             let ended = suite.call(bind, &operation.to_string());
             assert!(!ended.is_refused(), "{operation}: {ended:?}");
@@ -142,6 +146,15 @@ fn start() -> Value {
     json!({ "name": "start", "args": { "parent": "r", "provider": "spawn", "label": "a child", "child": CHILD, "content": "work" } })
 }
 
+/// What a child may be made of, every optional member given.
+fn options() -> Value {
+    json!({
+        "route": { "provider": "p", "model": "m", "effort": "high", "maxTokens": 100 },
+        "persona": "You are brief.",
+        "toolFilter": { "allow": ["echo"], "deny": ["echo"] },
+    })
+}
+
 /// Arguments with which an operation would be sound here, every optional one given.
 fn sound(name: &str) -> Option<Value> {
     Some(match name {
@@ -150,7 +163,10 @@ fn sound(name: &str) -> Option<Value> {
         "dispose-session" => json!({ "agent": "r" }),
         "prompt" => json!({ "agent": "r", "list": "next-turn", "waking": true, "content": "go on" }),
         "start" => {
-            json!({ "parent": "r", "provider": "spawn", "label": "another", "child": OTHER, "content": "work", "maxDepth": 3 })
+            json!({
+                "parent": "r", "provider": "spawn", "label": "another", "child": OTHER, "content": "work", "maxDepth": 3,
+                "options": options(),
+            })
         }
         "deliver" => json!({ "sender": "r", "target": CHILD, "content": "more" }),
         "report" => json!({ "sender": "c", "waking": true, "content": "so far" }),
@@ -161,6 +177,27 @@ fn sound(name: &str) -> Option<Value> {
         "list-children" => json!({ "parent": ROOT }),
         "queue-edit" => json!({ "target": CHILD, "message": "m", "content": "other" }),
         "queue-remove" | "queue-steer" => json!({ "target": CHILD, "message": "m" }),
+        "mount" | "unmount" => json!({ "part": "projection-cache" }),
+        "listen" => json!({ "listener": "one", "scope": "r", "throws": false }),
+        "unlisten" => json!({ "listener": "one" }),
+        "list-descendants" => json!({ "root": ROOT }),
+        "read-projection" => json!({ "session": ROOT, "unit": "subagent" }),
+        "fork-session" => json!({ "source": ROOT, "session": OTHER, "cut": { "at": "record", "seq": 0 } }),
+        "compact" => json!({ "agent": "r", "keep": 0, "content": "what was said" }),
+        "maintain" => json!({ "agent": "r", "millis": 1 }),
+        "arm-pre-step" => json!({ "session": ROOT, "nth": 1, "verdict": { "kind": "reject", "reason": "not now" } }),
+        "set-policy" => json!({ "agent": "r", "policy": { "sandbox": "read-only" } }),
+        "select-models" => json!({ "allowed": [{ "provider": "p", "model": "m" }] }),
+        "add-setup" => json!({ "setup": "audit", "conduct": "plain" }),
+        "remove-setup" => json!({ "setup": "audit" }),
+        "prompt-child" => json!({ "parent": ROOT, "child": CHILD, "steer": false, "content": "more" }),
+        "start-run" => json!({
+            "run": "another", "parent": "r", "provider": "spawn", "label": "one task", "content": "task", "options": options(),
+            "outputSchema": "{\"type\":\"object\"}", "maxDepth": 3,
+        }),
+        "await-run" | "cancel-run" | "dispose-run" => json!({ "run": "held" }),
+        "register-provider" => json!({ "provider": "mine", "kind": { "kind": "spawn" } }),
+        "remove-provider" => json!({ "provider": "fork" }),
         _ => return None,
     })
 }
@@ -177,8 +214,22 @@ enum Field {
     Label,
     /// The name of a provider.
     Provider,
-    /// A whole number.
+    /// A new name for something.
+    Name,
+    /// The name of something that is there.
+    Known,
+    /// The name of a tool.
+    Tool,
+    /// The models that may be chosen.
+    Models,
+    /// A template.
+    Template,
+    /// The text of a schema.
+    Schema,
+    /// A whole number from 1.
     Number,
+    /// A whole number.
+    Count,
     /// One of a few words, or true and false: only the shape can be wrong.
     Word,
     /// What somebody says: every text is allowed.
@@ -192,9 +243,18 @@ fn field(name: &str) -> Option<Field> {
         "agent" | "sender" | "roots" => Field::Handle,
         "label" => Field::Label,
         "provider" => Field::Provider,
-        "maxDepth" => Field::Number,
-        "list" | "waking" | "kind" => Field::Word,
-        "content" => Field::Content,
+        "maxDepth" | "nth" => Field::Number,
+        "seq" | "keep" | "millis" | "maxTokens" => Field::Count,
+        "list" | "waking" | "kind" | "at" | "part" | "throws" | "steer" | "sandbox" | "conduct" => Field::Word,
+        "content" | "reason" => Field::Content,
+        "scope" => Field::Handle,
+        "root" | "source" => Field::Session,
+        "model" | "effort" => Field::Name,
+        "unit" => Field::Known,
+        "allow" | "deny" => Field::Tool,
+        "allowed" => Field::Models,
+        "persona" => Field::Template,
+        "outputSchema" => Field::Schema,
         _ => return None,
     })
 }
@@ -214,8 +274,25 @@ fn bad(field: &Field) -> Vec<String> {
         Field::Number => vec!["-1".into(), "1.5".into(), "9007199254740992".into(), "1e999".into(), text("3"), "0".into()],
         Field::Word => vec![text("no such word"), "7".into()],
         Field::Content => vec![lone],
+        Field::Name => vec![text(""), large(), lone],
+        Field::Known => vec![text(""), text("unknown"), large(), lone],
+        Field::Tool => vec![text(""), text("unknown"), large(), lone],
+        Field::Models => {
+            let of = |provider: &str, model: &str| json!({ "provider": provider, "model": model }).to_string();
+            vec![
+                of("", "m"),
+                of("p", ""),
+                of(&"x".repeat(LARGE), "m"),
+                format!("{0},{0}", of("p", "m")),
+                String::new(),
+                text("m"),
+            ]
+        }
+        Field::Template => vec![text("You are {{nobody}}."), lone],
+        Field::Schema => vec![text(""), text("{"), text("7"), text(r#"{"type":"no such type"}"#), lone],
+        Field::Count => vec!["-1".into(), "1.5".into(), "9007199254740992".into(), "1e999".into(), text("3")],
     };
-    if !matches!(field, Field::Number | Field::Word) {
+    if !matches!(field, Field::Number | Field::Count | Field::Word) {
         all.extend(wrong_shape.into_iter().filter(|shape| shape != "null"));
     }
     all
@@ -250,7 +327,14 @@ fn spoiled(operation: &str, args: &Value, inside: &str) -> Vec<(String, String)>
         let known = match (operation, name.as_str()) {
             ("list-children", "parent") => Some(Field::Session),
             (_, "parent") if inside == "by" => Some(Field::Session),
+            ("prompt-child", "parent") => Some(Field::Session),
             (_, "parent") => Some(Field::Handle),
+            // A provider is named where children are made, and a new one, or one of models, is given its name.
+            ("register-provider", "provider") => Some(Field::Name),
+            (_, "provider") if inside == "route" => Some(Field::Name),
+            ("start-run", "run") => Some(Field::Name),
+            ("listen", "listener") | ("add-setup", "setup") => Some(Field::Name),
+            (_, "run" | "listener" | "setup") => Some(Field::Known),
             (_, name) => field(name),
         };
         let known = known.unwrap_or_else(|| panic!("say what bad input for `{operation}.{name}` is"));
@@ -321,7 +405,17 @@ fn every_bad_argument_of_every_operation_is_refused_without_effect() {
 fn an_operation_whose_signal_was_raised_before_is_refused_as_cancelled_without_effect() {
     let mut suite = Suite::begin();
     // What no signal governs: it is over within its own span, or a teardown, which nobody may stop half way.
-    const UNGOVERNED: [&str; 10] = [
+    const UNGOVERNED: [&str; 20] = [
+        "unmount",
+        "listen",
+        "unlisten",
+        "select-models",
+        "add-setup",
+        "remove-setup",
+        "cancel-run",
+        "dispose-run",
+        "register-provider",
+        "remove-provider",
         "dispose-session",
         "interrupt",
         "drain-descendants",

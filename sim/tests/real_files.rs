@@ -1,6 +1,8 @@
 //! The same host on tokio with real files: concurrent histories are accepted by the reference model, and what a sequential workload leaves in the logs is what it leaves in the
 //! simulator. `HOSTPROOF_WORKLOADS` sets how many workloads each revision gets.
 
+#![allow(clippy::disallowed_methods, reason = "the clients and the files here are real ones, outside of any trial")]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -163,7 +165,7 @@ fn concurrent_histories_on_tokio_with_real_files_are_accepted_by_the_model() {
                                 if wait {
                                     real.carry_out(call).await;
                                 } else {
-                                    let _ = real.start(call);
+                                    drop(real.start(call));
                                 }
                             }
                         })
@@ -251,7 +253,7 @@ fn simulated(revision: Revision, workload: &Workload, calls: &[Call]) -> BTreeMa
     let setup = calls.iter().map(|call| Step { yields: 0, sleep_ms: 1_000_000, wait: true, call: call.clone() }).collect();
     let phase = Phase { setup, end: End::Last, ..Phase::default() };
     expansion.workload =
-        Workload { script: workload.script.clone(), phases: vec![phase], shutdown: false, parts: workload.parts.clone() };
+        Workload { script: workload.script.clone(), phases: vec![phase], shutdown: false, parts: workload.parts };
     expansion.plan = hostproof_sim::plan::Plan::default();
     LOGS.take();
     let mut runner = Runner::new().expect("no runtime is around");

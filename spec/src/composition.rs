@@ -204,7 +204,6 @@ impl JsonSchema for PartSet {
             "description": "Parts of a host: services and tools that are mounted. `echo` and the model loop are always there.",
             "type": "array",
             "items": generator.subschema_for::<Part>(),
-            "uniqueItems": true,
         })
     }
 }

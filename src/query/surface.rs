@@ -30,7 +30,8 @@ pub fn problem(records: &[Rc<Record>]) -> Option<String> {
                 step = Some(*number);
             }
             Body::StepEnd { turn: of, step: number } => {
-                if turn != Some(*of) || step.take() != Some(*number) {
+                let is_open = turn == Some(*of) && step.take() == Some(*number);
+                if !is_open {
                     return Some(format!("seq {at} closes step {number} of turn {of}, which is not open"));
                 }
             }

@@ -167,8 +167,11 @@ mod tests {
     use super::*;
     use crate::env::ToolCall;
 
+    /// The messages of one turn, each with its two flags, and why the turn stopped.
+    type Turn<'a> = (&'a [(&'a str, bool, bool)], StopReason);
+
     /// What an epoch hands on whose turns were these: each with its answers (text, whether a tool is called, whether it was cut off) and its end.
-    fn output(turns: &[(&[(&str, bool, bool)], StopReason)]) -> Option<String> {
+    fn output(turns: &[Turn<'_>]) -> Option<String> {
         let names = Names::default();
         let mut bodies = Vec::new();
         for (turn, (answers, reason)) in (1..).zip(turns) {

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_process_is_heard_to_its_end_and_not_beyond_a_bound() {
         let long = Duration::from_secs(60);
-        assert_eq!(told("echo all of it", long).unwrap(), b"all of it\n");
+        assert_eq!(told("echo all of it", long).expect("it ends by itself"), b"all of it\n");
         assert!(matches!(told("yes", long), Err(Silence::Endless(1000))));
         assert!(matches!(told("echo why >&2; exit 3", long), Err(Silence::Failed { complaint, .. }) if complaint == "why"));
         let short = Duration::from_millis(300);

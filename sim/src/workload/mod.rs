@@ -218,8 +218,8 @@ impl Generator<'_> {
     /// One of the top-level sessions.
     fn top(&self, what: u64) -> usize {
         let nth = self.pick(ARGUMENT, what, self.roots());
-        let tops = (0..self.sessions.len()).filter(|index| self.sessions[*index].parent.is_none());
-        tops.skip(nth).next().expect("there are as many as were counted")
+        let mut tops = (0..self.sessions.len()).filter(|index| self.sessions[*index].parent.is_none());
+        tops.nth(nth).expect("there are as many as were counted")
     }
 
     fn any(&self, what: u64) -> &Known {

@@ -177,11 +177,11 @@ impl Check for ListingIsolation {
                 }
             }
             Fact::Listed { session, row: Row::Diagnostic { reason }, .. } => diagnosed(cx, session, reason),
-            Fact::ListedBelow { session, row: Row::Diagnostic { reason }, .. } => {
-                // Who was started another way may be without an identity.
-                if self.children.get(session).is_some_and(|child| child.known.is_some()) {
-                    called_damaged(cx, session, reason);
-                }
+            // Who was started another way may be without an identity.
+            Fact::ListedBelow { session, row: Row::Diagnostic { reason }, .. }
+                if self.children.get(session).is_some_and(|child| child.known.is_some()) =>
+            {
+                called_damaged(cx, session, reason);
             }
             _ => {}
         }
@@ -241,7 +241,7 @@ impl ListingIsolation {
                 continue;
             }
             let Some(session) = cx.world.sessions.get(*child) else { continue };
-            if !stored && !(session.live && durable_parent.is_some_and(|parent| parent.live)) {
+            if !(stored || session.live && durable_parent.is_some_and(|parent| parent.live)) {
                 continue;
             }
             let listable = match cx.rules.child_listing {

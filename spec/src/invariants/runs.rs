@@ -215,10 +215,8 @@ impl Check for Runs {
                 sessions.into_iter().for_each(|session| self.stops(cx, session));
             }
             Fact::AgentLeft { agent, .. } => self.left(cx, agent),
-            Fact::SessionLeft { session } => {
-                if self.own(session).is_some_and(|child| child.run.is_none()) {
-                    self.children.entry(session).reset();
-                }
+            Fact::SessionLeft { session } if self.own(session).is_some_and(|child| child.run.is_none()) => {
+                self.children.entry(session).reset();
             }
             Fact::Succeeded { child, .. } => self.succeeded(cx, child),
             Fact::Refused { .. } => self.refused(cx),

@@ -60,6 +60,7 @@ pub const HOST_TESTS: &[HostTest] = &[
     test("session::tests::what_a_policy_refuses_is_not_shown_and_the_queue_goes_on", &["INBOX-14", "TURN-06", "TURN-07"]),
     test("session::tests::what_wakes_a_maintained_agent_starts_it_when_the_phase_is_given_back", &["TURN-08"]),
     test("subagent::listing::tree::tests::a_chain_of_ten_thousand_is_walked_without_a_stack", &["LIST-21"]),
+    test("subagent::listing::tree::tests::circles_end_at_the_root_and_are_not_found_from_elsewhere", &["LIST-21"]),
     test(
         "subagent::listing::tree::tests::each_session_comes_before_its_own_subtree_and_after_its_older_siblings_subtrees",
         &["LIST-16"],
@@ -126,17 +127,20 @@ pub const HOST_TESTS: &[HostTest] = &[
     test("subagent::tests::identity::everybody_who_releases_a_child_shares_one_disposal", &["SETTLE-10"]),
     test("subagent::tests::identity::nothing_that_can_be_written_into_a_log_makes_a_parent", &["AUTH-06"]),
     test("subagent::tests::identity::the_agent_is_registered_when_its_start_edge_is_seen", &["EDGE-03"]),
+    test("subagent::tests::listing::a_damaged_parent_hides_no_child_from_a_projection", &["LIST-03"]),
     test("subagent::tests::listing::a_header_that_changed_after_the_enumeration_makes_its_child_corrupt", &["LIST-20"]),
     test("subagent::tests::listing::a_look_at_the_parent_ends_with_the_listing_however_that_ends", &["LIST-19"]),
     test(
         "subagent::tests::listing::a_trace_reads_one_child_at_a_time_and_stops_between_two_when_its_caller_does",
         &["CANCEL-04", "LIST-18"],
     ),
+    test("subagent::tests::listing::a_trace_refuses_a_parent_that_is_below_itself", &["LIST-18"]),
     test("subagent::tests::listing::at_most_four_stored_children_are_read_at_a_time_and_the_order_stays", &["LIST-13"]),
     test(
         "subagent::tests::listing::the_oldest_revision_lists_children_by_trace_and_isolates_what_fails_after_it",
         &["LIST-03", "LIST-18"],
     ),
+    test("subagent::tests::listing::two_headers_of_one_session_fail_a_trace_and_are_nothing_to_a_projection", &["LIST-18"]),
     test("subagent::tests::listing::what_is_below_a_damaged_child_is_listed_all_the_same", &["LIST-17"]),
     test(
         "subagent::tests::listing::what_was_kept_of_a_session_that_is_gone_or_another_is_not_served",

@@ -284,3 +284,52 @@ fn a_kept_identity_saves_the_read_of_a_stored_child() {
         assert_ne!(states, "garbage");
     }
 }
+
+#[test]
+fn two_headers_of_one_session_fail_a_trace_and_are_nothing_to_a_projection() {
+    for (revision, expected) in [
+        (Revision::R20260722, Err("SESSION_QUERY_SOURCE_CONFLICT".to_owned())),
+        (Revision::R20260806, Ok(vec!["c running continuable".to_owned(), "s inactive continuable".to_owned()])),
+    ] {
+        let stage = Stage::new(revision);
+        stage.speak();
+        stage.world.script("c", [hang()]);
+        assert!(is_ok(&stage.ask(start("root", "c"))) && is_ok(&stage.ask(start("root", "s"))));
+        assert!(is_ok(&stage.ask(Operation::Flush { session: "c".to_owned() })));
+        let path = stage.file_of("c").expect("stored");
+        let whole = stage.world.mem_disk().text(&path).expect("there");
+        stage.world.mem_disk().put(&path, whole.replace("\"delegationDepth\":1", "\"delegationDepth\":3").into_bytes());
+        let listed = match stage.ask(list("root")) {
+            Outcome::Ok { rows: Some(rows), .. } => Ok(rows.iter().map(words).collect::<Vec<_>>()),
+            refused => Err(refusal(&refused)),
+        };
+        assert_eq!(listed, expected, "{revision}");
+    }
+}
+
+#[test]
+fn a_trace_refuses_a_parent_that_is_below_itself() {
+    let stage = Stage::new(Revision::R20260722);
+    stage.speak();
+    stage.family();
+    stage.world.run();
+    let next = stage.crashed();
+    let path = next.file_of("c").expect("stored");
+    let whole = next.world.mem_disk().text(&path).expect("there");
+    let (header, records) = whole.split_once('\n').expect("a header");
+    assert!(header.contains("\"root\""), "{header}");
+    next.world.mem_disk().put(&path, format!("{}\n{records}", header.replace("\"root\"", "\"g\"")).into_bytes());
+    assert_eq!(refusal(&next.ask(list("c"))), "SESSION_QUERY_INVALID_LINEAGE");
+    assert_eq!(traced(&next, "root"), ["s inactive continuable"], "elsewhere nobody is in the way");
+}
+
+#[test]
+fn a_damaged_parent_hides_no_child_from_a_projection() {
+    let stage = Stage::new(Revision::R20260806);
+    stage.speak();
+    stage.family();
+    stage.world.run();
+    let next = stage.crashed();
+    next.damage("root");
+    assert_eq!(traced(&next, "root"), ["c inactive+ continuable", "s inactive continuable"]);
+}
