@@ -136,11 +136,11 @@ bugs! {
     Q04 Whole ALL "LIVE-06" "liveness" true "a wake during maintenance is forgotten";
     Q05 Whole ALL "INBOX-16" "message-fate" true "what a policy refused is queued again";
     Q06 Whole ALL "TURN-06" "sessions" true "what a policy refused is shown to the model in the next turn";
-    C01 Whole ALL "COMP-02" "composition" true "a rebuilt child sees every tool, whatever its descriptor says";
-    C02 Whole ALL "PERM-01" "composition" true "the policy of a child is taken when its provider has prepared it, not when it was asked for";
-    C03 Whole ALL "COMP-06" "composition" true "a child may choose from the models of the setting, not from those that its parent froze";
-    C04 Whole ALL "PERM-04" "composition" true "a rebuilt child takes the policy that its parent has now";
-    C05 Whole ALL "SETUP-02" "setups" true "a child is published though a contribution was revoked while it was made";
+    C01 Whole ALL "COMP-02" "composition" false "a rebuilt child sees every tool, whatever its descriptor says";
+    C02 Whole ALL "PERM-01" "composition" false "the policy of a child is taken when its provider has prepared it, not when it was asked for";
+    C03 Whole ALL "COMP-06" "composition" false "a child may choose from the models of the setting, not from those that its parent froze";
+    C04 Whole ALL "PERM-04" "composition" false "a rebuilt child takes the policy that its parent has now";
+    C05 Whole ALL "SETUP-02" "setups" false "a child is published though a contribution was revoked while it was made";
     Q07 Whole SINCE_0806 "AUTH-11" "authority" true "a person's message reaches a child by the address of anybody";
     R01 Whole ALL "RUN-08" "runs" true "the signal of a start means nothing once its run is published";
     R02 Whole ALL "RUN-05" "runs" false "a forked run that says nothing hands on its parent's answer";

@@ -188,6 +188,32 @@ fn an_interrupt_parks_the_queue_until_the_next_waking_message() {
 }
 
 #[test]
+fn a_turn_is_recorded_with_the_first_cause_that_stopped_it() {
+    for (first, other, recorded) in
+        [(CancelCause::User, CancelCause::Parent, "user"), (CancelCause::Parent, CancelCause::User, "parent")]
+    {
+        let (host, agent, _) = one();
+        host.world.script("s", [hang()]);
+        host.followup(&agent, "a").unwrap();
+        host.world.run();
+        agent.cancel(None, None, first, true);
+        agent.cancel(None, None, other, true);
+        host.world.run();
+        let ends: Vec<Option<Rc<str>>> = agent
+            .session()
+            .records()
+            .iter()
+            .filter_map(|record| match &record.body {
+                Body::TurnEnd { detail, .. } => Some(detail.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends, [Some(Rc::from(recorded))]);
+        assert!(host.world.reached("agent/cancelled-twice"));
+    }
+}
+
+#[test]
 fn a_wake_after_the_abort_and_before_convergence_is_replayed() {
     let (host, agent, _) = one();
     host.world.script("s", [hang()]);

@@ -22,6 +22,7 @@ pub const HOST_TESTS: &[HostTest] = &[
     test("agent::tests::a_failed_or_refused_turn_goes_on_with_the_next_message", &["INBOX-14", "TURN-01"]),
     test("agent::tests::a_forked_child_starts_with_its_markers_and_its_own_inbox", &["LOG-04"]),
     test("agent::tests::a_rebuilt_fork_has_no_pending_work_of_its_ancestor", &["LOG-04"]),
+    test("agent::tests::a_turn_is_recorded_with_the_first_cause_that_stopped_it", &["INT-09"]),
     test("agent::tests::next_step_messages_come_first_at_a_boundary", &["INBOX-17"]),
     test("agent::tests::queued_messages_get_turns_of_their_own_in_order", &["TURN-01"]),
     test("compose::tests::a_listing_names_the_first_service_that_is_missing", &["PART-02"]),
@@ -35,9 +36,12 @@ pub const HOST_TESTS: &[HostTest] = &[
         "persistence::tests::a_log_that_is_cut_at_any_byte_is_its_complete_records_and_is_repaired_once",
         &["TAIL-01", "TAIL-04", "TAIL-06"],
     ),
+    test("persistence::tests::a_new_log_never_replaces_one_that_is_there", &["LOG-02"]),
+    test("persistence::tests::a_newer_format_is_unsupported_and_an_older_one_goes_on_in_its_own", &["LOG-07", "LOG-09"]),
     test("persistence::tests::a_parent_waits_for_the_first_batch_of_its_child", &["DUR-06"]),
     test("persistence::tests::a_repair_that_is_cut_off_at_any_call_and_byte_ends_where_it_would_have_ended", &["TAIL-06"]),
     test("persistence::tests::damage_is_refused_with_its_place_and_nothing_is_cut", &["TAIL-02"]),
+    test("persistence::tests::the_lines_of_an_older_log_are_those_of_the_released_host", &["TAIL-08", "TAIL-09"]),
     test("persistence::tests::whichever_call_fails_the_next_flush_leaves_exactly_the_admitted_records", &["DUR-03", "DUR-07"]),
     test("query::tests::a_failing_enumeration_fails_each_read_of_a_stored_session", &["LIST-18"]),
     test(
@@ -140,6 +144,7 @@ pub const HOST_TESTS: &[HostTest] = &[
         "subagent::tests::listing::the_oldest_revision_lists_children_by_trace_and_isolates_what_fails_after_it",
         &["LIST-03", "LIST-18"],
     ),
+    test("subagent::tests::listing::two_descriptors_are_damage_to_a_trace_and_the_last_one_to_a_projection", &["LIST-10"]),
     test("subagent::tests::listing::two_headers_of_one_session_fail_a_trace_and_are_nothing_to_a_projection", &["LIST-18"]),
     test("subagent::tests::listing::what_is_below_a_damaged_child_is_listed_all_the_same", &["LIST-17"]),
     test(
