@@ -139,7 +139,9 @@ fn read(dir: &Path, files: &mut BTreeMap<String, Vec<u8>>) {
 
 fn facts(notes: &[Value]) -> Vec<String> {
     let observed = notes.iter().filter(|note| note["method"] == "observe");
-    observed.map(|note| note["params"]["fact"]["kind"].as_str().unwrap_or("?").to_owned()).collect()
+    let kinds = observed.map(|note| note["params"]["fact"]["kind"].as_str().unwrap_or("?").to_owned());
+    // What a call asks for is told with it, whatever comes of the call.
+    kinds.filter(|kind| kind != "described").collect()
 }
 
 fn start() -> Value {
@@ -210,6 +212,8 @@ enum Field {
     Message,
     /// The name of an agent object.
     Handle,
+    /// The name of an agent object whose delegations are heard. One that left has none: whoever listens to it hears nothing.
+    Scope,
     /// A durable name that people read.
     Label,
     /// The name of a provider.
@@ -247,7 +251,7 @@ fn field(name: &str) -> Option<Field> {
         "seq" | "keep" | "millis" | "maxTokens" => Field::Count,
         "list" | "waking" | "kind" | "at" | "part" | "throws" | "steer" | "sandbox" | "conduct" => Field::Word,
         "content" | "reason" => Field::Content,
-        "scope" => Field::Handle,
+        "scope" => Field::Scope,
         "root" | "source" => Field::Session,
         "model" | "effort" => Field::Name,
         "unit" => Field::Known,
@@ -269,6 +273,7 @@ fn bad(field: &Field) -> Vec<String> {
         Field::Session => vec![text(""), text("../x"), text(".."), text("a/b"), text("a\0b"), large(), lone],
         Field::Message => vec![text(""), text("../x"), text("nothing"), text("a\0b"), large(), lone],
         Field::Handle => vec![text(""), text("nobody"), text("old"), large(), lone],
+        Field::Scope => vec![text(""), text("nobody"), large(), lone],
         Field::Label => vec![large(), lone],
         Field::Provider => vec![text(""), text("unknown"), large(), lone],
         Field::Number => vec!["-1".into(), "1.5".into(), "9007199254740992".into(), "1e999".into(), text("3"), "0".into()],

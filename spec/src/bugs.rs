@@ -186,10 +186,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_planted_bug_breaks_a_must_of_the_register() {
+    fn every_planted_bug_breaks_a_must_of_the_register_or_a_should_that_a_judge_knows() {
         for plan in BUGS {
             let row = crate::register::requirement(plan.requirement).expect(plan.requirement);
-            assert_eq!(row.strength, crate::register::Strength::Must, "{} breaks {}", plan.id, row.id);
+            // The judges beside the invariants hold a host to what it should do as well.
+            let judged = crate::model::JUDGES.iter().any(|judge| judge.name == plan.invariant);
+            let is_must = row.strength == crate::register::Strength::Must;
+            assert!(is_must || judged && row.strength == crate::register::Strength::Should, "{} breaks {}", plan.id, row.id);
             assert_eq!(plan.id.parse::<Bug>().expect("its own id"), plan.bug);
             assert!(plan.revisions.is_sorted_by(|newer, older| newer > older) && !plan.revisions.is_empty(), "{}", plan.id);
         }
