@@ -255,7 +255,7 @@ pub struct Filling {
 
 impl Default for Filling {
     fn default() -> Self {
-        Self { entries: 100, fixed: 12, base: 0, trials: 3_000 }
+        Self { entries: 200, fixed: 12, base: 0, trials: 3_000 }
     }
 }
 

@@ -150,7 +150,7 @@ bugs! {
     L02 Whole ALL "PROJ-02" "projections" false "a projection is served as it was kept, without the records behind it";
     L03 Whole SINCE_0806 "LIST-16" "listing-order" true "a tree is listed level by level";
     L04 Whole ONLY_0722 "LIST-03" "listing-isolation" true "one damaged child fails the whole trace";
-    J01 Children ALL "TURN-01" "refinement" false "the turns of a rebuilt agent are counted from 1 again";
+    J01 Children ALL "TURN-01" "sessions" false "the turns of a rebuilt agent are counted from 1 again";
     J02 Children ALL "TURN-05" "refinement" false "a later step makes a turn forget that it met the token ceiling";
     J03 Children ALL "TURN-02" "refinement" false "an agent that was stopped does not tell that it is idle again";
     J04 Children ALL "AUTH-03" "refinement" false "a parent that was rebuilt may not deliver to a child that is still resident";

@@ -50,11 +50,13 @@ impl Model {
         self.book(cx, session, seq, Effect::Put(list, message))?;
         self.admitted(cx, insertion)?;
         let state = self.state.session(session);
+        // An observer of its record may have asked the turn to stop: the message was there before that.
+        let record = seq.and_then(|seq| state.log.records.get(seq as usize)).map_or(cx.at, |record| record.at);
         state.pending.of(list).push(message);
         let work = &mut state.work;
         if waking && work.maintained {
             work.latched = true;
-        } else if waking && work.stop.is_some() && work.running {
+        } else if waking && work.stop.is_some_and(|stop| stop < record) && work.running {
             if list == List::NextStep {
                 let why = format!("{} came while the turn of {} was being cancelled", cx.name(message), cx.name(session));
                 return closed("TURN-04", session, work.stop, why);
