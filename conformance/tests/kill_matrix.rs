@@ -69,6 +69,14 @@ fn every_named_bug_fails_its_scenario_for_the_stated_reason() {
     assert!(survived.is_empty(), "{}", survived.join("\n"));
 }
 
+/// Where the capability is the very thing that the bug spoils, so that its calibration must notice.
+const SPOILS_ITS_CAPABILITY: [(&str, &str); 4] = [
+    ("M14", "calibration/observe-listeners"),
+    ("T04", "calibration/compose"),
+    ("Q05", "calibration/pre-step"),
+    ("R04", "calibration/providers"),
+];
+
 #[test]
 fn a_planted_bug_breaks_the_contract_and_no_capability() {
     let mut broken = Vec::new();
@@ -77,7 +85,9 @@ fn a_planted_bug_breaks_the_contract_and_no_capability() {
         let mut host = in_process(ServeConfig { bugs: BugSet::NONE.with(plan.bug), ..ServeConfig::default() });
         let evaluation = evaluate(&mut host, &[], &options, &mut |_| {}).expect("the reference starts");
         for case in evaluation.calibration.iter().filter(|case| !case.verdict.is_pass()) {
-            broken.push(format!("{}: {} {}", plan.id, case.id, case.verdict.detail()));
+            if !SPOILS_ITS_CAPABILITY.contains(&(plan.id, case.id.as_str())) {
+                broken.push(format!("{}: {} {}", plan.id, case.id, case.verdict.detail()));
+            }
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));

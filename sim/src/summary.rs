@@ -307,6 +307,8 @@ fn told(moment: &Scene, names: &Names) -> String {
     let text = names.shortened(text);
     match (&moment.op, mark(moment, false)) {
         (Some(op), Mark::Call | Mark::Outcome | Mark::Fault) => format!("{op}: {text}"),
+        // What a tool asks for is an operation with an id of its own, which nobody looks up.
+        (Some(op), _) if !ids(op).is_empty() => format!("{text}  [by a tool]"),
         (Some(op), _) => format!("{text}  [{op}]"),
         (None, _) => text,
     }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use hostproof_leak_guard::counting::{Counting, allocations};
 use hostproof_sim::campaign::seed;
 use hostproof_sim::config::{Config, WorkloadClass};
+use hostproof_sim::judge::Judges;
 use hostproof_sim::trial::{Origin, Outcome, Runner};
 
 #[global_allocator]
@@ -18,6 +19,8 @@ const MOST: u64 = 1_000;
 /// A runner that has its buffers.
 fn warm(config: &Config) -> Runner {
     let mut runner = Runner::new().unwrap();
+    // As a campaign does: the judges beside the invariants take one trial of many.
+    runner.judge_by(Judges::every(0));
     for index in 0..100 {
         runner.run(config, Origin::Seed(seed(1, index).into()), None);
     }

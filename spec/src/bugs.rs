@@ -144,7 +144,7 @@ bugs! {
     Q07 Whole SINCE_0806 "AUTH-11" "authority" true "a person's message reaches a child by the address of anybody";
     R01 Whole ALL "RUN-08" "runs" true "the signal of a start means nothing once its run is published";
     R02 Whole ALL "RUN-05" "runs" false "a forked run that says nothing hands on its parent's answer";
-    R03 Whole ALL "RUN-09" "runs" true "a release resolves when it was asked for, not when the child is gone";
+    R03 Whole ALL "RUN-09" "runs" false "a release resolves when it was asked for, not when the child is gone";
     R04 Whole ALL "PROV-04" "runs" true "a removed provider is still found";
     L01 Whole SINCE_0806 "LIST-17" "listing-isolation" true "what is below a damaged child is not looked for";
     L02 Whole ALL "PROJ-02" "projections" false "a projection is served as it was kept, without the records behind it";
