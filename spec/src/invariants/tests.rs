@@ -1032,7 +1032,7 @@ fn whoever_waits_for_a_run_may_wait_as_long_as_it_hangs() {
 
 /// The code of an invariant, without its tests.
 fn code(path: &std::path::Path) -> String {
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(path).expect("its code has that form");
     text.split("#[cfg(test)]").next().unwrap_or_default().to_owned()
 }
 
@@ -1045,15 +1045,16 @@ fn facts(code: &str) -> std::collections::BTreeSet<&str> {
 #[test]
 fn an_invariant_is_told_every_fact_that_it_acts_on() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/invariants");
-    let mut paths: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(dir).expect("its code has that form").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     let mut checked = 0;
     for path in paths {
         let code = code(&path);
         let Some((_, hears)) = code.split_once("pub(super) fn hears(") else { continue };
-        let hears = facts(hears.split_once("\n}\n").unwrap().0);
-        let (_, observe) = code.split_once("fn observe(&mut self, cx: &mut Cx<'_>) {\n").unwrap();
-        let observe = observe.split_once("\n    }\n").unwrap().0;
+        let hears = facts(hears.split_once("\n}\n").expect("its code has that form").0);
+        let (_, observe) = code.split_once("fn observe(&mut self, cx: &mut Cx<'_>) {\n").expect("its code has that form");
+        let observe = observe.split_once("\n    }\n").expect("its code has that form").0;
         let first = observe.trim_start();
         assert!(first.starts_with("match cx.event.fact {"), "{}: it does something for every fact", path.display());
         let last: Vec<&str> = observe.lines().rev().take(2).map(str::trim).collect();
