@@ -7,6 +7,8 @@
 //! | [`session`] | header, records, append-only log, live store |
 //! | [`persistence`] | logs as bytes: format, recovery, write-behind |
 //! | [`agent`] | inbox, turns, registry, disposal |
+//! | [`compose`] | which services and tools are mounted, who listens to delegations |
+//! | [`tools`] | what the model of an agent may call |
 //! | [`permission`] | what an agent may do without asking, and what of it a child gets |
 //! | [`subagent`] | children: continuable ones (start, delivery, interrupt, settlement, drains, listings) and one-shot runs |
 //! | [`providers`] | how children are made: spawned, forked |

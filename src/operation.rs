@@ -537,16 +537,31 @@ impl Driver {
                 "no session can be created while the storage of this host is unmounted",
             ));
         }
-        let models = self.host.subagents().selected_models();
+        self.begin_root(op, call, id, None, Vec::new(), signal).await
+    }
+
+    /// A new top-level session with its agent, which begins with what it inherits, if anything.
+    async fn begin_root(
+        &self,
+        op: Option<Sym>,
+        call: &Call,
+        id: Sym,
+        source: Option<Sym>,
+        inherited: Vec<Rc<Record>>,
+        signal: &Signal,
+    ) -> Answered {
+        // A list of models that is copied is frozen already.
+        let is_frozen = inherited.iter().any(|record| matches!(record.body, Body::ModelSelection { .. }));
+        let models = if is_frozen { None } else { self.host.subagents().selected_models() };
         let spec = CreateAgent {
             op,
             actor: None,
             id,
-            parent: None,
+            parent: source,
             subagent: false,
             depth: 0,
             seed: models.iter().cloned().map(|allowed| Body::ModelSelection { allowed }).collect(),
-            inherited: Vec::new(),
+            inherited,
             signal: signal.clone(),
             open_writer: true,
             check_stored: true,
@@ -590,10 +605,6 @@ impl Driver {
     /// A new top-level session that begins as a copy. The source is only read, whoever owns it.
     async fn fork_session(&self, op: Option<Sym>, call: &Call, source: Sym, id: Sym, at: Cut, signal: &Signal) -> Answered {
         unless_aborted(signal)?;
-        let names = self.host.env().names();
-        if names.text(id).is_empty() {
-            return Err(SubagentError::coded("INVALID_ARGUMENT", "a session id must not be empty"));
-        }
         self.must_not_be_live(id)?;
         let inherited = match self.live_prefix(source, at) {
             Some(prefix) => prefix,
@@ -612,27 +623,7 @@ impl Driver {
             CutError::Boundary { .. } => SubagentError::coded("INVALID_BOUNDARY", error.to_string()),
             CutError::OpenTurn { .. } => SubagentError::coded("OPEN_TURN", error.to_string()),
         })?;
-        // A list that is copied is frozen already.
-        let is_frozen = inherited.iter().any(|record| matches!(record.body, Body::ModelSelection { .. }));
-        let models = if is_frozen { None } else { self.host.subagents().selected_models() };
-        let spec = CreateAgent {
-            op,
-            actor: None,
-            id,
-            parent: Some(source),
-            subagent: false,
-            depth: 0,
-            seed: models.iter().cloned().map(|allowed| Body::ModelSelection { allowed }).collect(),
-            inherited,
-            signal: signal.clone(),
-            open_writer: true,
-            check_stored: true,
-            composition: Composition { models, ..Composition::default() },
-            gate: None,
-        };
-        let handle = self.host.registry().create(spec).await.map_err(|error| self.not_created(id, error))?;
-        self.bind_root(call, handle);
-        Ok(Answer::default())
+        self.begin_root(op, call, id, Some(source), inherited, signal).await
     }
 
     fn live_prefix(&self, source: Sym, at: Cut) -> Option<Result<Vec<Rc<Record>>, CutError>> {

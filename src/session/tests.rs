@@ -31,6 +31,19 @@ fn prompt(agent: &str, content: &str) -> Operation {
     Operation::Prompt { agent, list: List::NextTurn, waking: true, content }
 }
 
+/// A child `c` of `parent`.
+fn start_child(parent: &str) -> Operation {
+    Operation::Start {
+        parent: parent.to_owned(),
+        provider: "spawn".to_owned(),
+        label: "c".to_owned(),
+        child: Some("c".to_owned()),
+        content: "task".to_owned(),
+        max_depth: None,
+        options: Default::default(),
+    }
+}
+
 fn fork(source: &str, session: &str, cut: Cut) -> Operation {
     Operation::ForkSession { source: source.to_owned(), session: session.to_owned(), cut }
 }
@@ -384,16 +397,7 @@ fn an_interrupt_in_a_policy_aborts_the_turn() {
 fn a_child_whose_input_a_policy_refused_has_declined() {
     let stage = Stage::new();
     stage.ask(arm("c", 1, reject()));
-    let start = Operation::Start {
-        parent: "s".to_owned(),
-        provider: "spawn".to_owned(),
-        label: "c".to_owned(),
-        child: Some("c".to_owned()),
-        content: "task".to_owned(),
-        max_depth: None,
-        options: Default::default(),
-    };
-    stage.ask(start);
+    stage.ask(start_child("s"));
     let ended = |fact: &Fact<_>| matches!(fact, Fact::EndEdge { reason: StopReason::Refusal, .. });
     assert!(stage.world.facts().iter().any(ended));
 }
@@ -419,16 +423,7 @@ fn a_child_of_a_fork_does_not_belong_to_the_source() {
     stage.ask(prompt("s", "one"));
     stage.bound("f", fork("s", "f", Cut::End));
     stage.world.script("c", [Reply::Hang { text: String::new() }]);
-    let start = Operation::Start {
-        parent: "f".to_owned(),
-        provider: "spawn".to_owned(),
-        label: "c".to_owned(),
-        child: Some("c".to_owned()),
-        content: "task".to_owned(),
-        max_depth: None,
-        options: Default::default(),
-    };
-    assert!(is_ok(&stage.bound("c", start)));
+    assert!(is_ok(&stage.bound("c", start_child("f"))));
     let by = InterruptBy::Ancestor { agent: "s".to_owned() };
     assert_eq!(refusal(&stage.ask(Operation::Interrupt { target: "c".to_owned(), by })), "UNAUTHORIZED");
     assert!(is_ok(&stage.ask(Operation::DrainDescendants { roots: vec!["s".to_owned()] })));

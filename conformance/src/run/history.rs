@@ -23,6 +23,8 @@ pub struct Collected {
     /// Holds that were reached.
     pub reached: Vec<String>,
     calls: BTreeMap<String, Asked>,
+    /// The child of each run, by the word that its holder chose.
+    runs: BTreeMap<String, String>,
     /// Operations that tools of the host ask for, and whether each is open.
     tools: BTreeMap<String, bool>,
     /// Digests of stored logs from before an operation, told as soon as it begins.
@@ -184,11 +186,9 @@ impl Collected {
                 let actor = started.actor.map(|actor| object(self.incarnation, actor));
                 asked.actor.clone_from(&actor);
                 let operation = asked.operation.clone();
-                let fact = Fact::Invoked {
-                    verb: operation.verb(),
-                    target: operation.target().map(str::to_owned),
-                    authority: operation.authority().map(str::to_owned),
-                };
+                let held = || operation.held_run().and_then(|run| self.runs.get(run)).map(String::as_str);
+                let target = operation.target().or_else(held).map(str::to_owned);
+                let fact = Fact::Invoked { verb: operation.verb(), target, authority: operation.authority().map(str::to_owned) };
                 self.event(started.span, Some(started.op.clone()), actor, fact);
                 for (session, digest) in self.states.remove(&started.op).unwrap_or_default() {
                     self.event(0, Some(started.op.clone()), None, Fact::FileState { session, digest });
@@ -212,6 +212,9 @@ impl Collected {
                 let op = Some(done.op);
                 match done.outcome {
                     Outcome::Ok { child, message, rows, projection, .. } => {
+                        if let (Operation::StartRun { run, .. }, Some(child)) = (&asked.operation, &child) {
+                            self.runs.insert(run.clone(), child.clone());
+                        }
                         for (index, row) in (0..).zip(rows.unwrap_or_default()) {
                             if let Some(fact) = listed(&asked.operation, index, row) {
                                 self.event(0, op.clone(), asked.actor.clone(), fact);

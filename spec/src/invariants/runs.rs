@@ -208,13 +208,7 @@ impl Check for Runs {
                     }
                 }
             }
-            Fact::Invoked { verb: Verb::CancelRun | Verb::DisposeRun, target, .. } => match target {
-                Some(session) if self.own(session).is_some() => self.stops(cx, session),
-                // Over the wire a holder names its run by a word of its own.
-                _ => self.children.iter_mut().for_each(|(_, child)| {
-                    child.stopped.get_or_insert(cx.at);
-                }),
-            },
+            Fact::Invoked { verb: Verb::CancelRun | Verb::DisposeRun, target: Some(session), .. } => self.stops(cx, session),
             Fact::DisposalOpened { agent, .. } => {
                 let of_it = |run: &Sym| self.runs.get(*run).filter(|run| run.parent == Some(agent)).and_then(|run| run.session);
                 let sessions: Vec<Sym> = self.open.iter().filter_map(of_it).collect();
